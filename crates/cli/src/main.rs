@@ -1,0 +1,2 @@
+//! The `lotse` command: arguments in, exit status out.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Results in; terminal text, HTML, SVG, JSON and Markdown out. Computes nothing.

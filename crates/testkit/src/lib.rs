@@ -1,0 +1,1 @@
+//! Workloads whose truth is known, and the peers to compare with. Ships nothing.
