@@ -1,1 +1,3 @@
 //! Workloads whose truth is known, and the peers to compare with. Ships nothing.
+
+pub mod skip;

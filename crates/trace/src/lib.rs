@@ -9,16 +9,16 @@
 //! Modules from the lowest layer to the highest; each uses only those above it.
 
 pub mod clock;
-pub mod decode;
-pub mod event;
-pub mod field;
-pub mod format;
 pub mod ident;
-pub mod info;
 pub mod loss;
-pub mod stream;
 pub mod strings;
+pub mod format;
 pub mod task_state;
+pub mod field;
+pub mod event;
+pub mod info;
+pub mod stream;
+pub mod decode;
 
 pub use clock::{ClockKind, Nanos};
 pub use event::{Event, EventKind};
