@@ -1,0 +1,1 @@
+//! An interpreter of the instruction set for tests.

@@ -1,0 +1,1 @@
+//! Text of instructions, readable like bpftool's, and back.
