@@ -6,6 +6,7 @@
 mod shell;
 mod structure;
 mod test;
+mod bench;
 
 use std::process::ExitCode;
 

@@ -27,3 +27,11 @@ pub fn run(command: &mut Command) -> Result<()> {
     }
     Ok(())
 }
+
+/// A binary of the last release build.
+pub fn release_binary(name: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    // With a named build target the product lies below its triple.
+    let triple = target.join(format!("{}-unknown-linux-gnu/release", std::env::consts::ARCH)).join(name);
+    if triple.exists() { triple } else { target.join("release").join(name) }
+}
