@@ -25,6 +25,7 @@ const COMMANDS: &[Command] = &[
         what: "format, lints, structure, all tests; lists what had to be skipped and why",
         run: test::run_all,
     },
+    Command { name: "bench", what: "the design's budgets, as ratios against the peers", run: bench::run },
     Command {
         name: "structure",
         what: "the allowed arrows between crates and the order of modules",

@@ -161,7 +161,9 @@ fn encode_one(instruction: &Instruction, maps: MapReferences<'_>, out: &mut Vec<
             Operand::Reg(reg) => {
                 Slot { code: STX | MODE_MEM | size_bits(size), dst: base.0, src: reg.0, offset, imm: 0 }
             }
-            Operand::Imm(imm) => Slot { code: ST | MODE_MEM | size_bits(size), dst: base.0, src: 0, offset, imm },
+            Operand::Imm(imm) => {
+                Slot { code: ST | MODE_MEM | size_bits(size), dst: base.0, src: 0, offset, imm }
+            }
         },
         Instruction::Atomic { size, op, fetch, base, offset, src } => {
             let always = matches!(op, AtomicOp::Exchange | AtomicOp::CompareExchange);
@@ -190,8 +192,12 @@ fn encode_one(instruction: &Instruction, maps: MapReferences<'_>, out: &mut Vec<
             plain(class | jump_bits(op), left, right, offset, 0)
         }
         Instruction::JumpLong { offset } => Slot { code: JMP32, dst: 0, src: 0, offset: 0, imm: offset },
-        Instruction::Call { helper } => Slot { code: JMP | 0x80, dst: 0, src: 0, offset: 0, imm: helper as i32 },
-        Instruction::CallLocal { offset } => Slot { code: JMP | 0x80, dst: 0, src: 1, offset: 0, imm: offset },
+        Instruction::Call { helper } => {
+            Slot { code: JMP | 0x80, dst: 0, src: 0, offset: 0, imm: helper as i32 }
+        }
+        Instruction::CallLocal { offset } => {
+            Slot { code: JMP | 0x80, dst: 0, src: 1, offset: 0, imm: offset }
+        }
         Instruction::CallKernel { btf_id, module } => {
             Slot { code: JMP | 0x80, dst: 0, src: 2, offset: module, imm: btf_id as i32 }
         }
@@ -245,7 +251,8 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Instruction>, DecodeError> {
         } else {
             single(slot)
         };
-        let instruction = instruction.ok_or(DecodeError::Unknown { slot: at, code: slot.code, src: slot.src })?;
+        let instruction =
+            instruction.ok_or(DecodeError::Unknown { slot: at, code: slot.code, src: slot.src })?;
         at += instruction.slots() as usize;
         out.push(instruction);
     }
@@ -285,8 +292,12 @@ fn single(slot: Slot) -> Option<Instruction> {
                     };
                     matches!(imm, 16 | 32 | 64).then_some(Instruction::Endian { order, dst, bits: imm as u8 })
                 }
-                0xb0 if offset != 0 => matches!(offset, 8 | 16 | 32)
-                    .then_some(Instruction::MovSigned { width, dst, src, bits: offset as u8 }),
+                0xb0 if offset != 0 => matches!(offset, 8 | 16 | 32).then_some(Instruction::MovSigned {
+                    width,
+                    dst,
+                    src,
+                    bits: offset as u8,
+                }),
                 bits => {
                     let op = ALU_OPS.into_iter().find(|op| alu_bits(*op) == (bits, offset))?;
                     Some(Instruction::Alu { width, op, dst, src: operand })

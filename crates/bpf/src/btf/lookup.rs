@@ -93,7 +93,9 @@ impl Btf {
     /// A type as C spells it: `struct task_struct`, `union x`, `enum y`, `u32`, `unsigned int`.
     pub fn find_c_name(&self, name: &str) -> Option<TypeId> {
         let name = name.trim();
-        for (prefix, kinds) in [("struct ", KindSet::STRUCT), ("union ", KindSet::UNION), ("enum ", KindSet::ENUM)] {
+        for (prefix, kinds) in
+            [("struct ", KindSet::STRUCT), ("union ", KindSet::UNION), ("enum ", KindSet::ENUM)]
+        {
             if let Some(rest) = name.strip_prefix(prefix) {
                 return self.find(rest.trim(), kinds);
             }
@@ -129,7 +131,11 @@ impl Btf {
             let Some(found) = self.get(id) else { return false };
             id = match found.kind {
                 Kind::TypeTag(_) if found.name == tag => return true,
-                Kind::Const(to) | Kind::Volatile(to) | Kind::Restrict(to) | Kind::TypeTag(to) | Kind::Typedef(to) => to,
+                Kind::Const(to)
+                | Kind::Volatile(to)
+                | Kind::Restrict(to)
+                | Kind::TypeTag(to)
+                | Kind::Typedef(to) => to,
                 Kind::Pointer(to) => to,
                 _ => return false,
             };
@@ -194,7 +200,8 @@ impl Btf {
     }
 
     fn names_within<'b>(&'b self, id: TypeId, out: &mut Vec<&'b str>, depth: u32) {
-        let Some(Type { kind: Kind::Struct { members, .. } | Kind::Union { members, .. }, .. }) = self.resolve(id)
+        let Some(Type { kind: Kind::Struct { members, .. } | Kind::Union { members, .. }, .. }) =
+            self.resolve(id)
         else {
             return;
         };

@@ -90,8 +90,11 @@ impl Btf {
         if magic != 0xeb9f {
             return Err(BtfError::Magic(magic));
         }
-        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]) as usize;
-        let (start, type_at, type_len, string_at, string_len) = (word(4), word(8), word(12), word(16), word(20));
+        let word = |at: usize| {
+            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]) as usize
+        };
+        let (start, type_at, type_len, string_at, string_len) =
+            (word(4), word(8), word(12), word(16), word(20));
         let range = |at: usize, len: usize, what| {
             let from = start.checked_add(at).ok_or(BtfError::Truncated(what))?;
             let to = from.checked_add(len).ok_or(BtfError::Truncated(what))?;

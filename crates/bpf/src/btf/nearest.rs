@@ -2,7 +2,11 @@
 
 /// Up to `limit` candidates that are near enough to be meant, the nearest first. Near is an edit distance
 /// (with transpositions) of at most a third of the length, or a shared part of at least four letters.
-pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>, limit: usize) -> Vec<&'a str> {
+pub fn nearest<'a>(
+    wanted: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    limit: usize,
+) -> Vec<&'a str> {
     let lower = wanted.to_lowercase();
     let bound = (wanted.len() / 3).clamp(1, 4);
     let mut scored: Vec<(usize, &'a str)> = candidates
@@ -13,7 +17,8 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>, 
             if let Some(distance) = distance(lower.as_bytes(), other.as_bytes(), bound) {
                 return Some((distance * 2, candidate));
             }
-            let contained = lower.len() >= 4 && (other.contains(&lower) || (other.len() >= 4 && lower.contains(&other)));
+            let contained =
+                lower.len() >= 4 && (other.contains(&lower) || (other.len() >= 4 && lower.contains(&other)));
             contained.then(|| (bound * 2 + 1 + other.len().abs_diff(lower.len()), candidate))
         })
         .collect();

@@ -35,7 +35,8 @@ impl Btf {
                 }
                 Kind::Restrict(to) | Kind::TypeTag(to) => id = to,
                 Kind::Pointer(to) => {
-                    let joined = !inner.is_empty() && inner.starts_with(|c: char| c.is_alphabetic()) && inner != name;
+                    let joined =
+                        !inner.is_empty() && inner.starts_with(|c: char| c.is_alphabetic()) && inner != name;
                     inner = if joined { format!("* {inner}") } else { format!("*{inner}") };
                     inner_is_pointer = true;
                     id = to;
@@ -45,13 +46,21 @@ impl Btf {
                         inner = format!("({inner})");
                         inner_is_pointer = false;
                     }
-                    inner = format!("{inner}[{}]", if count == 0 { String::new() } else { count.to_string() });
+                    inner =
+                        format!("{inner}[{}]", if count == 0 { String::new() } else { count.to_string() });
                     id = element;
                 }
                 Kind::Prototype { result, parameters } => {
-                    let list: Vec<String> = parameters
-                        .map(|p| if p.type_id == 0 { "...".to_string() } else { self.declare(p.type_id, p.name) })
-                        .collect();
+                    let list: Vec<String> =
+                        parameters
+                            .map(|p| {
+                                if p.type_id == 0 {
+                                    "...".to_string()
+                                } else {
+                                    self.declare(p.type_id, p.name)
+                                }
+                            })
+                            .collect();
                     if inner_is_pointer {
                         inner = format!("({inner})");
                         inner_is_pointer = false;

@@ -291,8 +291,9 @@ impl<'b> Parameters<'b> {
 /// Reads the type that starts at the first of `bytes`.
 pub(super) fn read<'b>(btf: &'b Btf, id: TypeId, bytes: &'b [u8]) -> Option<Type<'b>> {
     let (head, rest) = bytes.split_at_checked(12)?;
-    let word =
-        |bytes: &[u8], at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let word = |bytes: &[u8], at: usize| {
+        u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    };
     let info = word(head, 4);
     let size = word(head, 8);
     let (kind, vlen, flag) = ((info >> 24 & 0x1f) as u8, info & 0xffff, info >> 31 != 0);
@@ -314,8 +315,12 @@ pub(super) fn read<'b>(btf: &'b Btf, id: TypeId, bytes: &'b [u8]) -> Option<Type
         ARRAY => Kind::Array { element: word(extra, 0), count: word(extra, 8) },
         STRUCT => Kind::Struct { size, members },
         UNION => Kind::Union { size, members },
-        ENUM => Kind::Enum { size, signed: flag, values: Enumerators { btf, bytes: extra, flag, wide: false } },
-        ENUM64 => Kind::Enum { size, signed: flag, values: Enumerators { btf, bytes: extra, flag, wide: true } },
+        ENUM => {
+            Kind::Enum { size, signed: flag, values: Enumerators { btf, bytes: extra, flag, wide: false } }
+        }
+        ENUM64 => {
+            Kind::Enum { size, signed: flag, values: Enumerators { btf, bytes: extra, flag, wide: true } }
+        }
         FWD => Kind::Forward { union: flag },
         TYPEDEF => Kind::Typedef(size),
         VOLATILE => Kind::Volatile(size),
@@ -323,9 +328,10 @@ pub(super) fn read<'b>(btf: &'b Btf, id: TypeId, bytes: &'b [u8]) -> Option<Type
         RESTRICT => Kind::Restrict(size),
         TYPE_TAG => Kind::TypeTag(size),
         FUNC => Kind::Function { prototype: size },
-        FUNC_PROTO => {
-            Kind::Prototype { result: size, parameters: Parameters { btf, bytes: extra, flag: false, wide: false } }
-        }
+        FUNC_PROTO => Kind::Prototype {
+            result: size,
+            parameters: Parameters { btf, bytes: extra, flag: false, wide: false },
+        },
         VAR => Kind::Variable(size),
         DATASEC => Kind::Section,
         FLOAT => Kind::Float { size },
