@@ -1,1 +1,15 @@
 //! Program text and kernel facts in; an image, a schema of what it will emit, and diagnostics out. Never touches a live kernel, never stops at the first error.
+
+pub mod source;
+
+pub mod glob;
+
+pub mod aggregate;
+pub mod config;
+pub mod environment;
+pub mod format;
+pub mod types;
+
+pub mod schema;
+
+pub mod hir;
