@@ -1,3 +1,10 @@
 //! Every system call and all unsafe code: facts, load, attach, rings, tracefs, perf events, /proc and /sys. Knows neither the language nor the event model.
 
-pub mod usage;
+// From the lowest layer to the highest; a module uses only those above it.
+pub mod error;
+pub mod clock;
+pub mod cpu;
+pub mod directory;
+pub mod procfs;
+pub mod tracefs;
+pub mod tracefs_instance;

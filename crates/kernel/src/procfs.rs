@@ -1,0 +1,96 @@
+//! What /proc says of processes and threads, as far as recording needs it.
+
+use std::fs;
+
+use crate::error::Refused;
+
+/// A process told apart from any later one with the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ProcessIdentity {
+    /// The process id in the reader's pid namespace.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot (field 22 of /proc/PID/stat).
+    pub start_ticks: u64,
+}
+
+impl ProcessIdentity {
+    /// The process of this number that lives now, if any does.
+    pub fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Some(ProcessIdentity { pid, start_ticks: start_ticks(&String::from_utf8_lossy(&stat))? })
+    }
+
+    /// This process itself.
+    pub fn own() -> Option<Self> {
+        ProcessIdentity::of(std::process::id())
+    }
+
+    /// True while this very process lives.
+    pub fn lives(&self) -> bool {
+        ProcessIdentity::of(self.pid) == Some(*self)
+    }
+}
+
+/// The inode number of the own pid namespace: process ids mean something only within it.
+pub fn pid_namespace() -> u64 {
+    let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let text = link.to_string_lossy();
+    text.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
+}
+
+/// The threads of a process now; an error if there is no such process.
+pub fn threads_of(pid: u32) -> Result<Vec<u32>, Refused> {
+    let path = format!("/proc/{pid}/task");
+    let entries = fs::read_dir(&path).map_err(|e| Refused::new("list the threads of process", pid.to_string(), e))?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// A thread with its process and its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadName {
+    /// Thread id.
+    pub tid: u32,
+    /// Id of the process it belongs to.
+    pub pid: u32,
+    /// What the thread calls itself, at most 15 bytes.
+    pub comm: String,
+}
+
+/// Every thread of the system with its name. Threads that end meanwhile are left out.
+pub fn all_threads() -> Vec<ThreadName> {
+    let mut names = Vec::new();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        for tid in threads_of(pid).unwrap_or_default() {
+            if let Ok(comm) = fs::read(format!("/proc/{pid}/task/{tid}/comm")) {
+                let comm = String::from_utf8_lossy(&comm).trim_end_matches('\n').to_owned();
+                names.push(ThreadName { tid, pid, comm });
+            }
+        }
+    }
+    names
+}
+
+/// The name may hold blanks and parentheses, so fields are counted from its last ')'.
+fn start_ticks(stat: &str) -> Option<u64> {
+    let after_name = &stat[stat.rfind(')')? + 1..];
+    after_name.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_time_is_found_behind_a_hostile_name() {
+        let stat = "7 (a) b ) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 0 0";
+        assert_eq!(start_ticks(stat), Some(4242));
+    }
+
+    #[test]
+    fn the_own_process_lives_and_an_earlier_one_of_its_number_does_not() {
+        let own = ProcessIdentity::own().unwrap();
+        assert!(own.lives());
+        assert!(!ProcessIdentity { start_ticks: own.start_ticks + 1, ..own }.lives());
+    }
+}
