@@ -6,5 +6,8 @@ pub mod clock;
 pub mod cpu;
 pub mod directory;
 pub mod procfs;
+pub mod stop;
+pub mod process;
 pub mod tracefs;
 pub mod tracefs_instance;
+pub mod tracefs_ring;

@@ -1,1 +1,3 @@
 //! A recipe in, a run folder out: preflight, compile, load, record, drain, account, store. Parses no arguments and draws nothing.
+
+pub mod record;

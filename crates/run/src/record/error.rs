@@ -1,0 +1,132 @@
+//! Why a recording could not be made.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kernel::error::Refused;
+
+/// A recording that could not be made or finished. Nothing of it is left behind, except where
+/// the text says so.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The kernel refused something.
+    #[error(transparent)]
+    Kernel(#[from] Refused),
+    /// No event matches a pattern.
+    #[error("no event matches '{pattern}'{}", did_you_mean(nearest))]
+    UnknownEvent {
+        /// The pattern as it was given.
+        pattern: String,
+        /// Events of similar names.
+        nearest: Vec<String>,
+    },
+    /// The kernel does not take a filter.
+    #[error("the filter '{filter}' of {event} is not accepted: {}\nthe fields of {event} are: {}", kernel_says.trim_end(), fields.join(", "))]
+    BadFilter {
+        /// The event.
+        event: String,
+        /// The filter as it was given.
+        filter: String,
+        /// The kernel's own words.
+        kernel_says: String,
+        /// What can be filtered on.
+        fields: Vec<String>,
+    },
+    /// The command does not exist.
+    #[error("there is no command '{command}' (searched in {searched}); check the spelling or give its path")]
+    CommandNotFound {
+        /// The command as it was given.
+        command: String,
+        /// Where it was looked for.
+        searched: String,
+    },
+    /// The command exists but cannot be run.
+    #[error("cannot run '{command}': {source}")]
+    CommandNotRunnable {
+        /// The command's path.
+        command: String,
+        /// The errno of the attempt.
+        #[source]
+        source: io::Error,
+    },
+    /// A selected process or thread does not exist.
+    #[error("there is no {kind} {id}; it may have ended")]
+    NoSuchTask {
+        /// "process" or "thread".
+        kind: &'static str,
+        /// Its number.
+        id: u32,
+    },
+    /// A selected cgroup cannot be read.
+    #[error("cannot read the members of cgroup {}: {source}; give its directory, such as /sys/fs/cgroup/system.slice", path.display())]
+    Cgroup {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A selected CPU is not online.
+    #[error("CPU {cpu} is not online (online: {online})")]
+    CpuOffline {
+        /// The CPU.
+        cpu: u32,
+        /// Those that are.
+        online: String,
+    },
+    /// A file of the recording could not be written.
+    #[error("cannot {operation} {}: {source}; {}", path.display(), output_advice(source, path))]
+    Output {
+        /// What was tried.
+        operation: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Parts of another recording to the same file are there.
+    #[error("{} holds a recording that was cut off or still runs; finish it with `lotse info`, remove it, or record to another file", path.display())]
+    PartsExist {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The parts of a cut recording cannot be read.
+    #[error("{} is no recording of lotse that could be finished: {reason}", path.display())]
+    BadParts {
+        /// The folder or file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// What was asked for contradicts itself.
+    #[error("{0}")]
+    Spec(String),
+}
+
+impl RecordError {
+    pub(super) fn output(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        RecordError::Output { operation, path: path.to_owned(), source }
+    }
+}
+
+fn did_you_mean(nearest: &[String]) -> String {
+    match nearest {
+        [] => "; `lotse list` shows what there is".to_owned(),
+        names => format!("; did you mean {}?", names.join(" or ")),
+    }
+}
+
+fn output_advice(source: &io::Error, path: &Path) -> String {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "the disk is full: free some space, record elsewhere, record less (filters, fewer events) or shorter".to_owned()
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "choose a folder you may write to".to_owned(),
+        io::ErrorKind::NotFound => {
+            format!("make the folder {} first", path.parent().unwrap_or(Path::new(".")).display())
+        }
+        io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => "choose another file name".to_owned(),
+        _ => "choose another place to record to".to_owned(),
+    }
+}

@@ -1,0 +1,76 @@
+//! Recording raw events: a spec in, a standard `trace.dat` and its exact account out.
+//! Events go from the kernel's rings to files without being decoded; what is in them is
+//! counted only when recording is over.
+
+mod error;
+mod ledger;
+mod spec;
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+pub use error::RecordError;
+pub use kernel::stop::{StopReason, StopToken};
+pub use ledger::{CpuLedger, Filtered, Ledger, LossInterval, Lost};
+pub use spec::{EventSelection, FileFormat, RecordSpec, Rings, Selection, WhenFull, parts_folder};
+
+/// How far a recording is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done.
+    pub phase: Phase,
+    /// Since writing to the rings began.
+    pub elapsed: Duration,
+    /// Bytes of raw pages fetched so far.
+    pub bytes: u64,
+    /// Events read from the rings so far, as the kernel counts them.
+    pub events: u64,
+    /// Events lost so far.
+    pub lost: u64,
+}
+
+/// The phases of a recording, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Rings are being set up.
+    Preparing,
+    /// Events are being recorded.
+    Recording,
+    /// Recording is over; the trace file is being written.
+    Writing,
+}
+
+/// A finished recording.
+#[derive(Debug)]
+pub struct RecordOutcome {
+    /// The trace file.
+    pub file: PathBuf,
+    /// Its size in bytes.
+    pub file_bytes: u64,
+    /// The account.
+    pub ledger: Ledger,
+    /// Why it ended.
+    pub ended_by: EndedBy,
+    /// How the command ended, if there was one.
+    pub command_status: Option<ExitStatus>,
+    /// The events recorded, "system:name", in the order asked for.
+    pub events: Vec<String>,
+    /// Instances of dead runs that were found and removed.
+    pub swept: Vec<String>,
+    /// What the user should know besides, as sentences.
+    pub notes: Vec<String>,
+}
+
+/// Why a recording ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndedBy {
+    /// Its time was over.
+    Duration,
+    /// Its command, or the last selected process, ended.
+    Command,
+    /// It was asked to stop, or a signal came.
+    Stop(StopReason),
+    /// The disk was full: what had been recorded until then was kept.
+    DiskFull,
+}
