@@ -16,8 +16,9 @@ pub fn possible() -> Result<Vec<u32>, Refused> {
 
 fn from_sysfs(path: &str) -> Result<Vec<u32>, Refused> {
     let text = std::fs::read_to_string(path).map_err(|e| Refused::new("read", path, e))?;
-    parse_list(&text)
-        .ok_or_else(|| Refused::new("understand", path, io::Error::other(format!("'{}' is no CPU list", text.trim()))))
+    parse_list(&text).ok_or_else(|| {
+        Refused::new("understand", path, io::Error::other(format!("'{}' is no CPU list", text.trim())))
+    })
 }
 
 /// Reads a CPU list such as "0-3,8"; empty text is an empty list.

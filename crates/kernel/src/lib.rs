@@ -6,6 +6,7 @@ pub mod clock;
 pub mod cpu;
 pub mod directory;
 pub mod procfs;
+pub mod usage;
 pub mod stop;
 pub mod process;
 pub mod tracefs;

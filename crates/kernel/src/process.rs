@@ -48,7 +48,9 @@ pub fn find_program(program: &OsStr) -> Result<PathBuf, ProgramMissing> {
         program.to_owned()
     } else {
         let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-        if let Some(found) = std::env::split_paths(&path).map(|d| d.join(program)).find(|p| !program.is_empty() && runnable(p)) {
+        if let Some(found) =
+            std::env::split_paths(&path).map(|d| d.join(program)).find(|p| !program.is_empty() && runnable(p))
+        {
             return Ok(found);
         }
         path
@@ -82,7 +84,9 @@ impl StoppedCommand {
     pub fn launch(program: &Path, arguments: &[OsString]) -> Result<Self, Refused> {
         let refused = |e| Refused::new("start", program.display().to_string(), e);
         // Everything that allocates happens before the fork.
-        let c_string = |s: &OsStr| CString::new(s.as_bytes()).map_err(|_| refused(io::Error::from_raw_os_error(libc::EINVAL)));
+        let c_string = |s: &OsStr| {
+            CString::new(s.as_bytes()).map_err(|_| refused(io::Error::from_raw_os_error(libc::EINVAL)))
+        };
         let path = c_string(program.as_os_str())?;
         let arguments: Vec<CString> = arguments.iter().map(|a| c_string(a)).collect::<Result<_, _>>()?;
         let environment: Vec<CString> = std::env::vars_os()
@@ -101,7 +105,14 @@ impl StoppedCommand {
             // SAFETY: both arrays end with null and point to NUL-terminated strings that the
             // child's copy of this frame keeps alive.
             unsafe {
-                become_command(&path, &argument_pointers, &environment_pointers, &gate_read, &gate_write, &error_write)
+                become_command(
+                    &path,
+                    &argument_pointers,
+                    &environment_pointers,
+                    &gate_read,
+                    &gate_write,
+                    &error_write,
+                )
             }
         }
         check(pid.into()).map_err(refused)?;
@@ -282,7 +293,10 @@ mod tests {
 
     #[test]
     fn missing_and_forbidden_programs_are_told_apart() {
-        assert!(matches!(find_program(OsStr::new("no-such-program-here")), Err(ProgramMissing::NotFound { .. })));
+        assert!(matches!(
+            find_program(OsStr::new("no-such-program-here")),
+            Err(ProgramMissing::NotFound { .. })
+        ));
         assert!(matches!(find_program(OsStr::new("/etc/passwd")), Err(ProgramMissing::NotExecutable(_))));
         assert!(matches!(find_program(OsStr::new("")), Err(ProgramMissing::NotFound { .. })));
     }

@@ -41,7 +41,8 @@ pub fn pid_namespace() -> u64 {
 /// The threads of a process now; an error if there is no such process.
 pub fn threads_of(pid: u32) -> Result<Vec<u32>, Refused> {
     let path = format!("/proc/{pid}/task");
-    let entries = fs::read_dir(&path).map_err(|e| Refused::new("list the threads of process", pid.to_string(), e))?;
+    let entries =
+        fs::read_dir(&path).map_err(|e| Refused::new("list the threads of process", pid.to_string(), e))?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 

@@ -146,7 +146,10 @@ extern "C" fn on_signal(signal: i32) {
 
 /// Waits until one of the descriptors is readable (or hung up) or the time is over; answers
 /// which are. A signal ends the wait early with none.
-pub fn wait_readable(descriptors: &[BorrowedFd<'_>], timeout: Option<Duration>) -> Result<Vec<bool>, Refused> {
+pub fn wait_readable(
+    descriptors: &[BorrowedFd<'_>],
+    timeout: Option<Duration>,
+) -> Result<Vec<bool>, Refused> {
     let mut polls: Vec<libc::pollfd> = descriptors
         .iter()
         .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })

@@ -82,7 +82,9 @@ impl Tracefs {
             }
         }
         let advice = match refusal.errno() {
-            libc::EPERM => "mounting tracefs needs CAP_SYS_ADMIN: run as root, or have root run `mount -t tracefs tracefs /sys/kernel/tracing`",
+            libc::EPERM => {
+                "mounting tracefs needs CAP_SYS_ADMIN: run as root, or have root run `mount -t tracefs tracefs /sys/kernel/tracing`"
+            }
             libc::ENODEV => "this kernel was built without tracefs (CONFIG_TRACING)",
             _ => "have root run `mount -t tracefs tracefs /sys/kernel/tracing` and try again",
         };
@@ -164,10 +166,7 @@ mod tests {
     fn a_private_tracefs_lists_events_and_formats() {
         let tracefs = match Tracefs::open() {
             Ok(tracefs) => tracefs,
-            Err(refusal) => {
-                eprintln!("SKIPPED: {refusal}");
-                return;
-            }
+            Err(refusal) => testkit::skipped!("{refusal}"),
         };
         let switch = EventName::parse("sched:sched_switch").unwrap();
         assert!(tracefs.events().unwrap().contains(&switch));

@@ -28,8 +28,10 @@ impl Instance {
     /// Makes a new instance with tracing off. It holds no event yet.
     pub fn create(tracefs: &Tracefs) -> Result<Self, Refused> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let owner = ProcessIdentity::own()
-            .ok_or_else(|| Refused::new("read", "/proc/self/stat", std::io::Error::from_raw_os_error(libc::ENOENT)).advise("mount /proc"))?;
+        let owner = ProcessIdentity::own().ok_or_else(|| {
+            Refused::new("read", "/proc/self/stat", std::io::Error::from_raw_os_error(libc::ENOENT))
+                .advise("mount /proc")
+        })?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}-{}-{}-{}-{number}", owner.pid, owner.start_ticks, pid_namespace());
         let instances = tracefs.root().open_directory("instances")?;
@@ -218,7 +220,8 @@ mod tests {
     fn names_tell_their_owner_and_foreign_names_have_none() {
         let (owner, namespace) = owner_of("lotse-12-3456-4026531836-0").unwrap();
         assert_eq!((owner.pid, owner.start_ticks, namespace), (12, 3456, 4026531836));
-        for foreign in ["lotse", "lotse-12", "trace-cmd-1-2-3-4", "lotse-x-1-2-3", "lotse-99999999999-1-2-3"] {
+        for foreign in ["lotse", "lotse-12", "trace-cmd-1-2-3-4", "lotse-x-1-2-3", "lotse-99999999999-1-2-3"]
+        {
             assert!(owner_of(foreign).is_none(), "{foreign}");
         }
     }
@@ -227,10 +230,7 @@ mod tests {
     fn a_dead_owners_instance_is_swept_and_a_live_ones_stays() {
         let tracefs = match Tracefs::open() {
             Ok(tracefs) => tracefs,
-            Err(refusal) => {
-                eprintln!("SKIPPED: {refusal}");
-                return;
-            }
+            Err(refusal) => testkit::skipped!("{refusal}"),
         };
         let live = Instance::create(&tracefs).unwrap();
         let own = ProcessIdentity::own().unwrap();

@@ -114,7 +114,8 @@ impl CpuRing {
             // SAFETY: null offsets mean "the descriptors' own positions"; both are open.
             let got = check(unsafe {
                 let none = std::ptr::null_mut();
-                libc::splice(self.file.as_raw_fd(), none, pipe.write.as_raw_fd(), none, pipe.capacity, flags) as _
+                libc::splice(self.file.as_raw_fd(), none, pipe.write.as_raw_fd(), none, pipe.capacity, flags)
+                    as _
             });
             let got = match got {
                 Ok(0) => return Ok(moved),
@@ -183,7 +184,14 @@ impl PagePipe {
             // SAFETY: `at` is a valid offset to read and write; both descriptors are open.
             let put = check(unsafe {
                 let none = std::ptr::null_mut();
-                libc::splice(self.read.as_raw_fd(), none, file.as_raw_fd(), &mut at, bytes as usize, libc::SPLICE_F_MOVE) as _
+                libc::splice(
+                    self.read.as_raw_fd(),
+                    none,
+                    file.as_raw_fd(),
+                    &mut at,
+                    bytes as usize,
+                    libc::SPLICE_F_MOVE,
+                ) as _
             });
             let error = match put {
                 Ok(put) if put > 0 => {
@@ -227,7 +235,8 @@ mod tests {
         let text = "entries: 55\noverrun: 3\ncommit overrun: 1\nbytes: 3740\noldest event ts:   626.444750\n\
                     now ts:   626.952355\ndropped events: 2\nread events: 9\n";
         let stats = RingStats::parse(text);
-        let expected = RingStats { entries: 55, overrun: 3, commit_overrun: 1, bytes: 3740, dropped: 2, read: 9 };
+        let expected =
+            RingStats { entries: 55, overrun: 3, commit_overrun: 1, bytes: 3740, dropped: 2, read: 9 };
         assert_eq!(stats, expected);
         assert_eq!((stats.lost(), stats.written()), (6, 70));
     }
