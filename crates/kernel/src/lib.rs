@@ -12,3 +12,6 @@ pub mod process;
 pub mod tracefs;
 pub mod tracefs_instance;
 pub mod tracefs_ring;
+pub mod proc_counters;
+pub mod task_exits;
+pub mod facts_host;
