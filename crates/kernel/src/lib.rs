@@ -15,3 +15,9 @@ pub mod tracefs_ring;
 pub mod proc_counters;
 pub mod task_exits;
 pub mod facts_host;
+
+pub mod ebpf;
+pub mod perf_event;
+
+pub mod attach;
+pub mod load;
