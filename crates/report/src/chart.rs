@@ -1,0 +1,225 @@
+//! What is drawn rather than tabulated: plain numbers, before any drawing.
+
+use crate::table::{Table, Text, Unit};
+
+/// Counts over the bins of one quantity, one series or several on the same bins.
+#[derive(Clone, Debug)]
+pub struct Distribution {
+    /// Its name in JSON and its anchor in HTML.
+    pub id: Text,
+    /// Its title.
+    pub title: Text,
+    /// What one value is, in a sentence.
+    pub about: Option<Text>,
+    /// What the values are.
+    pub unit: Unit,
+    /// Bounds of the bins, ascending: bin `i` holds `edges[i] <= value < edges[i + 1]`.
+    pub edges: Vec<u64>,
+    /// The series; the first is the one that text output draws.
+    pub series: Vec<Series>,
+}
+
+/// One series of a [`Distribution`].
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Its name in JSON.
+    pub key: Text,
+    /// Its name for people.
+    pub title: Text,
+    /// A count for each bin.
+    pub counts: Vec<u64>,
+    /// How many values there are (those outside the bins too).
+    pub count: u64,
+    /// The sum of the values, in the distribution's unit.
+    pub sum: Option<u64>,
+    /// Percentiles in ascending order, the maximum last.
+    pub percentiles: Vec<Percentile>,
+}
+
+/// A value below which a stated part of all values lies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Percentile {
+    /// `p50`, `p99.9`, `max`; in JSON with `_` for the point.
+    pub name: Text,
+    /// The value.
+    pub value: u64,
+    /// The bounds it lies between, when it comes from a histogram rather than raw values.
+    pub bounds: Option<(u64, u64)>,
+}
+
+/// Counts over time × magnitude.
+#[derive(Clone, Debug)]
+pub struct HeatMap {
+    /// Its name in JSON and its anchor in HTML.
+    pub id: Text,
+    /// Its title.
+    pub title: Text,
+    /// What one value is and when it counts, in a sentence.
+    pub about: Option<Text>,
+    /// What the values are.
+    pub unit: Unit,
+    /// The span covered.
+    pub time: TimeAxis,
+    /// Bounds of the rows, ascending, as for [`Distribution::edges`].
+    pub edges: Vec<u64>,
+    /// Counts, column after column (time), each from the lowest row to the highest.
+    pub counts: Vec<u64>,
+    /// Columns whose counts are not whole because events were lost.
+    pub doubtful: Vec<bool>,
+}
+
+impl HeatMap {
+    /// How many rows a column has.
+    pub fn rows(&self) -> usize {
+        self.edges.len().saturating_sub(1)
+    }
+
+    /// The count of a cell; 0 outside.
+    pub fn at(&self, column: usize, row: usize) -> u64 {
+        if row >= self.rows() { 0 } else { self.counts.get(column * self.rows() + row).copied().unwrap_or(0) }
+    }
+}
+
+/// A span of time in equal steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeAxis {
+    /// Where the axis begins, in nanoseconds of the trace's clock.
+    pub start_ns: u64,
+    /// What is called second 0, in nanoseconds of the trace's clock: the recording's
+    /// start, the same for all charts of a document.
+    pub zero_ns: u64,
+    /// Width of one column.
+    pub step_ns: u64,
+    /// How many columns.
+    pub columns: usize,
+}
+
+impl TimeAxis {
+    /// Nanoseconds from second 0 to the start of a column.
+    pub fn offset_ns(&self, column: usize) -> i64 {
+        self.start_ns as i64 - self.zero_ns as i64 + (self.step_ns as i64).saturating_mul(column as i64)
+    }
+
+    /// The whole span in nanoseconds.
+    pub fn span_ns(&self) -> u64 {
+        self.step_ns.saturating_mul(self.columns as u64)
+    }
+}
+
+/// Where the time of each row went: parts that add up to the row's span.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    /// The parts, in drawing order.
+    pub parts: Vec<Part>,
+    /// The rows as a table. The columns named in `parts` hold nanoseconds.
+    pub table: Table,
+}
+
+/// One part of a [`Budget`].
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The key of its column in the table.
+    pub key: Text,
+    /// What it means, which decides its colour in every chart.
+    pub meaning: Meaning,
+}
+
+/// What a stretch of time means to the thread it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// On a CPU.
+    Running,
+    /// Runnable, waiting for a CPU.
+    Waiting,
+    /// Taken from it by interrupts or the hypervisor.
+    Stolen,
+    /// Blocked on a device.
+    BlockedIo,
+    /// Blocked on a lock or futex.
+    BlockedLock,
+    /// Blocked on the network.
+    BlockedNetwork,
+    /// Blocked on memory: faults, reclaim.
+    BlockedMemory,
+    /// Asleep by its own wish, or not needed.
+    Sleeping,
+    /// Any other state.
+    Other,
+    /// Not known: lost events, before the first or after the last event.
+    Unknown,
+}
+
+impl Meaning {
+    /// The name that CSS classes and JSON use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Meaning::Running => "running",
+            Meaning::Waiting => "waiting",
+            Meaning::Stolen => "stolen",
+            Meaning::BlockedIo => "io",
+            Meaning::BlockedLock => "lock",
+            Meaning::BlockedNetwork => "network",
+            Meaning::BlockedMemory => "memory",
+            Meaning::Sleeping => "sleeping",
+            Meaning::Other => "other",
+            Meaning::Unknown => "unknown",
+        }
+    }
+
+    /// The character that fills a bar in text.
+    pub fn fill(self) -> char {
+        match self {
+            Meaning::Running => '█',
+            Meaning::Waiting => '▒',
+            Meaning::Stolen => '!',
+            Meaning::BlockedIo => 'D',
+            Meaning::BlockedLock => 'L',
+            Meaning::BlockedNetwork => 'N',
+            Meaning::BlockedMemory => 'M',
+            Meaning::Sleeping => '·',
+            Meaning::Other => 'o',
+            Meaning::Unknown => '?',
+        }
+    }
+}
+
+/// Tracks over time, one lane for each CPU (or thread, device …).
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    /// Its name in JSON and its anchor in HTML.
+    pub id: Text,
+    /// Its title.
+    pub title: Text,
+    /// What it shows, in a sentence.
+    pub about: Option<Text>,
+    /// The span covered.
+    pub time: TimeAxis,
+    /// The tracks of every lane, drawn over each other on separate scales.
+    pub tracks: Vec<Track>,
+    /// The lanes.
+    pub lanes: Vec<Lane>,
+}
+
+/// One quantity of a [`Timeline`].
+#[derive(Clone, Debug)]
+pub struct Track {
+    /// Its name in JSON.
+    pub key: Text,
+    /// Its name for people.
+    pub title: Text,
+    /// What its values are.
+    pub unit: Unit,
+    /// What it means, for its colour.
+    pub meaning: Meaning,
+    /// The upper end of its scale, the same in all lanes.
+    pub top: f64,
+}
+
+/// One lane of a [`Timeline`].
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// `CPU 0`.
+    pub title: Text,
+    /// For each track a value for each column; `None` where it is not known.
+    pub values: Vec<Vec<Option<f64>>>,
+}

@@ -1,0 +1,239 @@
+//! A whole document as text: trust first, then the answer, then what supports it.
+
+use std::fmt::Write;
+
+use crate::{
+    document::{Block, Check, Document, Findings, Ledger, Level, Notice, Section, Verdict},
+    table::Value,
+    terminal_text::{visible, width, wrap},
+    text::{
+        charts,
+        paint::{Style, TextOptions},
+        table,
+    },
+};
+
+/// Where the text behind a mark and its label begins.
+const INDENT: usize = 12;
+
+/// The document as it is read in a terminal or from a pipe.
+pub fn document(document: &Document, options: &TextOptions) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{}", options.paint(Style::Title, &document.title));
+    let headline: Vec<String> = document
+        .facts
+        .iter()
+        .filter(|f| f.headline && !matches!(f.value, Value::Missing(_)))
+        .map(|f| visible(&f.value.print()).into_owned())
+        .collect();
+    if !headline.is_empty() {
+        paragraph(&mut out, &headline.join(" · "), Some(Style::Faint), options);
+    }
+    out.push('\n');
+    let before = out.len();
+    trust(&mut out, document, options);
+    if out.len() > before {
+        out.push('\n');
+    }
+    for answer in &document.answer {
+        paragraph(&mut out, answer, Some(Style::Title), options);
+    }
+    if !document.answer.is_empty() {
+        out.push('\n');
+    }
+    for section in document.sections.iter().filter(|s| s.brief || options.all_rows) {
+        self::section(&mut out, section, options);
+    }
+    while out.ends_with("\n\n") {
+        out.pop();
+    }
+    out
+}
+
+fn paragraph(out: &mut String, text: &str, style: Option<Style>, options: &TextOptions) {
+    for line in wrap(&visible(&text.replace('\n', " ")), options.paragraph_width()) {
+        let line = style.map_or(line.clone(), |style| options.paint(style, &line));
+        let _ = writeln!(out, "{line}");
+    }
+}
+
+/// Losses, cross-checks, limits and notices, one line each where nothing is wrong.
+fn trust(out: &mut String, document: &Document, options: &TextOptions) {
+    if let Some(ledger) = &document.ledger {
+        line(out, ledger.level(), "events", &ledger_sentence(ledger), options);
+        if let Some(remedy) = &ledger.remedy {
+            self::remedy(out, remedy, options);
+        }
+        if let (Some(places), true) = (&ledger.places, ledger.level() >= Level::Warning) {
+            for row in table(places, options).lines() {
+                let _ = writeln!(out, "{}{row}", " ".repeat(INDENT));
+            }
+        }
+    }
+    checks(out, &document.checks, options);
+    for limit in &document.limits {
+        let level = match limit.holds {
+            Some(true) => Level::Good,
+            Some(false) => Level::Bad,
+            None => Level::Note,
+        };
+        let verdict = match limit.holds {
+            Some(true) => "holds",
+            Some(false) => "does not hold",
+            None => "cannot be decided",
+        };
+        let found = match &limit.found {
+            Value::Missing(reason) => reason.to_string(),
+            found => format!("found {}", found.print()),
+        };
+        let text = format!("{} at most {}: {found}, {verdict}", limit.what, limit.limit.print());
+        line(out, level, "limit", &text, options);
+    }
+    for notice in &document.notices {
+        let Notice { level, text, remedy } = notice;
+        line(out, *level, level.word(), text, options);
+        if let Some(remedy) = remedy {
+            self::remedy(out, remedy, options);
+        }
+    }
+}
+
+/// The account in words.
+pub(crate) fn ledger_sentence(ledger: &Ledger) -> String {
+    let mut text = format!("{} recorded", ledger.recorded.print());
+    match &ledger.lost {
+        Value::Count(0) => text.push_str(", none lost"),
+        Value::Missing(reason) => {
+            let _ = write!(text, ", losses not known ({reason})");
+        }
+        lost => {
+            let _ = write!(text, ", {} lost", lost.print());
+        }
+    }
+    match &ledger.filtered {
+        Value::Count(0) | Value::Missing(_) => {}
+        filtered => {
+            let _ = write!(text, ", {} filtered out", filtered.print());
+        }
+    }
+    match (&ledger.happened, ledger.closes) {
+        (Value::Missing(_), _) => {}
+        (happened, Some(true)) => {
+            let _ = write!(text, " = {} happened", happened.print());
+        }
+        (happened, Some(false)) => {
+            let _ = write!(text, " ≠ {} happened: the account does not close", happened.print());
+        }
+        (happened, None) => {
+            let _ = write!(text, " of {} that happened", happened.print());
+        }
+    }
+    text
+}
+
+fn checks(out: &mut String, checks: &[Check], options: &TextOptions) {
+    let named = |verdict| checks.iter().filter(move |c| c.verdict == verdict);
+    let agreeing: Vec<String> =
+        named(Verdict::Agrees).map(|c| format!("{} ({})", c.what, c.source)).collect();
+    if !agreeing.is_empty() {
+        let text = format!("{} of {} agree: {}", agreeing.len(), checks.len(), agreeing.join(", "));
+        line(out, Level::Good, "checks", &text, options);
+    }
+    for check in named(Verdict::Differs) {
+        line(out, Level::Bad, "check", &difference_sentence(check), options);
+    }
+    let open: Vec<String> = named(Verdict::Unavailable)
+        .map(|c| match &c.reason {
+            Some(reason) => format!("{} ({reason})", c.what),
+            None => c.what.to_string(),
+        })
+        .collect();
+    if !open.is_empty() {
+        line(out, Level::Note, "not checked", &open.join(", "), options);
+    }
+}
+
+/// A check that differs, in words.
+pub(crate) fn difference_sentence(check: &Check) -> String {
+    let mut text = format!(
+        "{}: {} from events, {} by {}",
+        check.what,
+        check.ours.print(),
+        check.theirs.print(),
+        check.source
+    );
+    if !matches!(check.difference, Value::Missing(_)) {
+        let _ = write!(text, " ({})", check.difference.print());
+    }
+    if let Some(reason) = &check.reason {
+        let _ = write!(text, ". {reason}");
+    }
+    text
+}
+
+fn line(out: &mut String, level: Level, label: &str, text: &str, options: &TextOptions) {
+    let room = options.paragraph_width().saturating_sub(INDENT + 2).max(20);
+    let text = visible(text);
+    for (i, piece) in wrap(&text, room).into_iter().enumerate() {
+        if i == 0 {
+            let padding = " ".repeat(INDENT.saturating_sub(width(label)));
+            let _ = writeln!(out, "{} {label}{padding}{piece}", options.mark(level));
+        } else {
+            let _ = writeln!(out, "{}{piece}", " ".repeat(INDENT + 2));
+        }
+    }
+}
+
+fn remedy(out: &mut String, text: &str, options: &TextOptions) {
+    let text = visible(text);
+    let _ = writeln!(out, "{}→ {}", " ".repeat(INDENT + 2), options.paint(Style::Remedy, &text));
+}
+
+fn section(out: &mut String, section: &Section, options: &TextOptions) {
+    if !section.title.is_empty() {
+        let _ = writeln!(out, "{}", options.paint(Style::Head, &section.title));
+    }
+    if let Some(lead) = &section.lead {
+        paragraph(out, lead, None, options);
+    }
+    for block in &section.blocks {
+        match block {
+            Block::Text(text) => paragraph(out, text, None, options),
+            Block::Table(table) => out.push_str(&self::table(table, options)),
+            Block::Distribution(distribution) => out.push_str(&charts::distribution(distribution, options)),
+            // Needs more room than a terminal has; HTML and JSON carry it.
+            Block::HeatMap(_) => continue,
+            Block::Budget(budget) => out.push_str(&charts::budget(budget, options)),
+            Block::Timeline(timeline) => out.push_str(&charts::timeline(timeline, options)),
+            Block::Findings(findings) => self::findings(out, findings, options),
+        }
+        out.push('\n');
+    }
+    if !out.ends_with("\n\n") {
+        out.push('\n');
+    }
+}
+
+fn findings(out: &mut String, findings: &Findings, options: &TextOptions) {
+    let label_width = findings.items.iter().map(|f| width(&f.what)).max().unwrap_or(0);
+    let indent = label_width + 4;
+    let room = options.paragraph_width().saturating_sub(indent).max(20);
+    for item in &findings.items {
+        let mut text = visible(&item.found).into_owned();
+        if let Some(meaning) = &item.meaning {
+            let _ = write!(text, ": {}", visible(meaning));
+        }
+        for (i, piece) in wrap(&text, room).into_iter().enumerate() {
+            if i == 0 {
+                let padding = " ".repeat(label_width - width(&item.what));
+                let _ = writeln!(out, "{} {}{padding}  {piece}", options.mark(item.level), item.what);
+            } else {
+                let _ = writeln!(out, "{}{piece}", " ".repeat(indent));
+            }
+        }
+        if let Some(remedy) = &item.remedy {
+            let _ =
+                writeln!(out, "{}→ {}", " ".repeat(indent), options.paint(Style::Remedy, &visible(remedy)));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The sample document in every format, compared with the texts in `tests/expected`.
+//! `LOTSE_BLESS=1 cargo test -p report` rewrites them; read the difference before committing.
+
+mod sample;
+
+use report::{TextOptions, text};
+
+fn check(name: &str, actual: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expected").join(name);
+    if std::env::var_os("LOTSE_BLESS").is_some() {
+        std::fs::write(&path, actual).expect("the expected text can be written");
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    if let Some((number, (is, should))) =
+        actual.lines().zip(expected.lines()).enumerate().find(|(_, (is, should))| is != should)
+    {
+        panic!("{name}:{}\n  is      {is}\n  should  {should}\nLOTSE_BLESS=1 rewrites it", number + 1);
+    }
+    assert_eq!(actual.len(), expected.len(), "{name} has another length; LOTSE_BLESS=1 rewrites it");
+}
+
+#[test]
+fn piped_text() {
+    check("sample.txt", &text::document(&sample::document(24), &TextOptions::PIPED));
+}
+
+#[test]
+fn coloured_text_of_eighty_columns() {
+    let options = TextOptions { width: Some(80), colour: true, all_rows: true };
+    let actual = text::document(&sample::document(24), &options);
+    check("sample.80.ansi", &actual);
+}
+
+#[test]
+fn text_keeps_to_the_width_and_to_plain_characters() {
+    for width in [60, 80, 120] {
+        let options = TextOptions { width: Some(width), colour: false, all_rows: true };
+        let text = text::document(&sample::document(24), &options);
+        assert!(!text.contains('\x1b'), "no escape sequence without colour");
+        for line in text.lines() {
+            // A remedy is a command to copy and is not broken.
+            if !line.contains('→') {
+                let columns = report::terminal_text::width(line);
+                assert!(columns <= width, "{columns} columns at width {width}: {line}");
+            }
+        }
+    }
+}
