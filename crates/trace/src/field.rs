@@ -2,21 +2,13 @@
 //! carried out for each record.
 
 use crate::{
-    format::{EventFormat, Field, FieldShape},
+    format::{BytesPlan, EventFormat, Field, FieldShape},
     ident::{Comm, Cpu, Tid},
     strings::{StringId, Strings},
     task_state::TaskState,
 };
 
-/// Byte order of the machine that wrote the records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Endian {
-    /// Least significant byte first.
-    Little,
-    /// Most significant byte first.
-    Big,
-}
+pub use crate::endian::Endian;
 
 /// A type that an event declaration may give a field.
 pub trait FieldValue: Sized {
@@ -99,45 +91,6 @@ integer_field! {
     Cpu => |v| Cpu(v as u32),
 }
 
-/// Where text sits.
-#[derive(Clone, Copy, Debug)]
-pub struct BytesPlan {
-    offset: u32,
-    size: u32,
-    shape: FieldShape,
-    swap: bool,
-}
-
-impl BytesPlan {
-    /// Plans to read a field's bytes, whatever they mean.
-    pub fn new(field: &Field, endian: Endian) -> BytesPlan {
-        let swap = (endian == Endian::Big) != cfg!(target_endian = "big");
-        BytesPlan { offset: field.offset, size: field.size, shape: field.shape, swap }
-    }
-
-    /// The field's bytes in `record`, dynamic ones followed to where they lie.
-    pub fn bytes<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
-        let start = self.offset as usize;
-        match self.shape {
-            FieldShape::Array { length: 0 } => record.get(start..),
-            FieldShape::Scalar | FieldShape::Array { .. } => record.get(start..start + self.size as usize),
-            FieldShape::DataLoc | FieldShape::RelLoc => {
-                let raw = u32::from_ne_bytes(*record.get(start..)?.first_chunk()?);
-                let raw = if self.swap { raw.swap_bytes() } else { raw };
-                let base = if self.shape == FieldShape::RelLoc { start + 4 } else { 0 };
-                let from = base + (raw & 0xffff) as usize;
-                record.get(from..from + (raw >> 16) as usize)
-            }
-        }
-    }
-
-    /// The field's bytes up to the first NUL.
-    pub fn text<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
-        let bytes = self.bytes(record)?;
-        Some(&bytes[..bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len())])
-    }
-}
-
 impl FieldValue for StringId {
     type Plan = BytesPlan;
     fn plan(_: &EventFormat, field: &Field, endian: Endian) -> Option<BytesPlan> {
@@ -156,9 +109,7 @@ impl FieldValue for Comm {
     }
     #[inline]
     fn read(plan: &BytesPlan, record: &[u8], _: &mut Strings) -> Option<Comm> {
-        if plan.size == 16
-            && let Some(array) = record.get(plan.offset as usize..)?.first_chunk::<16>()
-        {
+        if let Some(array) = plan.array16(record) {
             return Some(Comm::from_array(*array));
         }
         Some(Comm::new(plan.text(record)?))
@@ -169,25 +120,37 @@ impl FieldValue for Comm {
 #[derive(Clone, Debug)]
 pub struct StatePlan {
     raw: IntPlan,
+    /// Bits of the raw value that the print format looks at.
+    mask: u64,
     states: Vec<TaskState>,
 }
+
+/// Raw values above this are not tabled; all encodings so far fit in 13 bits
+/// (`TASK_STATE_MAX` of 4.13 is 0x2000).
+const MOST_STATES: u64 = 0x4000;
 
 impl FieldValue for TaskState {
     type Plan = StatePlan;
     fn plan(format: &EventFormat, field: &Field, endian: Endian) -> Option<StatePlan> {
         let raw = IntPlan::new(field, endian)?;
-        // All encodings so far fit in 13 bits (TASK_STATE_MAX of 4.13 is 0x2000).
-        let states = (0..0x4000u64)
-            .map(|value| match format.print_field_alone(&field.name, value) {
-                Some(text) => TaskState::from_letters(&text),
-                None => TaskState::Unknown,
+        let Some(text) = format.field_text(&field.name) else {
+            return Some(StatePlan { raw, mask: 0, states: Vec::new() });
+        };
+        let nothing = text.text(0);
+        let mask =
+            (0..64).map(|bit| 1u64 << bit).filter(|&bit| text.text(bit) != nothing).fold(0, |m, bit| m | bit);
+        let entries = (mask.checked_next_power_of_two().unwrap_or(MOST_STATES)).clamp(1, MOST_STATES);
+        let entries = if mask.is_power_of_two() && mask < MOST_STATES { entries * 2 } else { entries };
+        let states = (0..entries)
+            .map(|value| {
+                text.text(value & mask).map_or(TaskState::Unknown, |text| TaskState::from_letters(&text))
             })
             .collect();
-        Some(StatePlan { raw, states })
+        Some(StatePlan { raw, mask, states })
     }
     #[inline]
     fn read(plan: &StatePlan, record: &[u8], _: &mut Strings) -> Option<TaskState> {
-        let raw = plan.raw.read(record)?;
+        let raw = plan.raw.read(record)? & plan.mask;
         Some(plan.states.get(raw as usize).copied().unwrap_or(TaskState::Unknown))
     }
 }

@@ -9,6 +9,7 @@
 //! Modules from the lowest layer to the highest; each uses only those above it.
 
 pub mod clock;
+pub mod endian;
 pub mod ident;
 pub mod loss;
 pub mod strings;
@@ -21,6 +22,7 @@ pub mod stream;
 pub mod decode;
 
 pub use clock::{ClockKind, Nanos};
+pub use endian::Endian;
 pub use event::{Event, EventKind};
 pub use format::EventFormat;
 pub use ident::{Comm, Cpu, Tid};

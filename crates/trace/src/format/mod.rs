@@ -1,6 +1,28 @@
 //! Descriptions of event records, as the kernel gives them in `format` files.
+//!
+//! The text of a `format` file in, an [`EventFormat`] out; with it, a record becomes
+//! the text the kernel would have printed ([`Printer`]). Where the kernel's own text
+//! and libtraceevent's differ (`__print_array`, zero flags), this gives the kernel's.
+
+mod token;
+mod ctype;
+mod declaration;
+mod place;
+mod value;
+mod expression;
+mod evaluate;
+mod lookup;
+mod printf;
+mod printer;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
+
+pub use declaration::FormatError;
+pub use lookup::{NoLookup, PrintLookup};
+pub use place::BytesPlan;
+pub use printer::{FieldText, Printer};
 
 /// The layout of one kind of event: what the kernel's `events/SYSTEM/NAME/format`
 /// says, or what a reader made up for a producer that has no such file.
@@ -55,6 +77,12 @@ pub enum FieldShape {
 }
 
 impl EventFormat {
+    /// Parses the text of a `format` file. `system` is the folder it lies in, empty
+    /// where unknown.
+    pub fn parse(system: &str, text: &str) -> Result<EventFormat, FormatError> {
+        declaration::parse(system, text)
+    }
+
     /// The field called `name`.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|f| f.name == name)
@@ -64,13 +92,43 @@ impl EventFormat {
     pub fn full_name(&self) -> String {
         if self.system.is_empty() { self.name.clone() } else { format!("{}:{}", self.system, self.name) }
     }
-}
 
-impl EventFormat {
+    /// Bytes that each record has at least.
+    pub fn fixed_size(&self) -> u32 {
+        self.fields.iter().map(|field| field.offset.saturating_add(field.size)).max().unwrap_or(0)
+    }
+
+    /// Prepares printing of records. `long_size` is the traced machine's.
+    pub fn printer(&self, endian: crate::Endian, long_size: u8) -> Printer {
+        Printer::new(self, endian, long_size)
+    }
+
+    /// What `print fmt` prints for the argument(s) that use the field `name` alone;
+    /// `None` when no such argument exists.
+    pub fn field_text(&self, name: &str) -> Option<FieldText> {
+        FieldText::new(self, name)
+    }
+
     /// What `print fmt` prints for the argument(s) that use the field `name`, were its
     /// value `value` and nothing else known; `None` when no such argument exists.
+    /// Parses the print format at each call; [`EventFormat::field_text`] does so once.
     pub fn print_field_alone(&self, name: &str, value: u64) -> Option<String> {
-        let _ = (name, value);
-        None
+        self.field_text(name)?.text(value)
+    }
+}
+
+impl Field {
+    /// Whether the field holds text: an array or dynamic array of `char`.
+    pub fn is_text(&self) -> bool {
+        self.shape != FieldShape::Scalar && ctype::CType::parse_words(&self.type_name).is_char()
+    }
+
+    /// Bytes of one element of an array (dynamic ones too), of the value otherwise.
+    pub fn element_size(&self, long_size: u8) -> u32 {
+        match self.shape {
+            FieldShape::Scalar => self.size,
+            FieldShape::Array { length } if length > 0 => self.size / length,
+            _ => ctype::CType::parse_words(&self.type_name).size(long_size).unwrap_or(1),
+        }
     }
 }
