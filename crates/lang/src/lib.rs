@@ -4,6 +4,8 @@ pub mod source;
 
 pub mod glob;
 
+pub mod diagnostic;
+
 pub mod aggregate;
 pub mod config;
 pub mod environment;
@@ -13,3 +15,4 @@ pub mod types;
 pub mod schema;
 
 pub mod hir;
+pub mod syntax;
