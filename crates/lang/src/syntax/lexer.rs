@@ -70,7 +70,7 @@ pub fn next(text: &str, at: usize, base: u32) -> (Token, Span, Option<Diagnostic
             Some('a'..='z' | 'A'..='Z' | '_') => ok(Token::Variable, 1 + word_length(&rest[1..])),
             _ => bad(span(start, start + 1), "'$' has to be followed by a name, a number or '#'"),
         },
-        '\'' => bad(span(start, start + 1), "characters are written as numbers (65 for A), strings with '\"'"),
+        '\'' => bad(span(start, start + character_length(rest)), "characters are written as numbers (65 for A), strings with '\"'"),
         _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
             Some(sign) => ok(Token::Sign(sign), sign.len()),
             None => bad(span(start, start + first.len_utf8()), format!("'{}' has no meaning here", first.escape_debug())),
@@ -80,6 +80,12 @@ pub fn next(text: &str, at: usize, base: u32) -> (Token, Span, Option<Diagnostic
 
 fn bad(place: Span, message: impl Into<String>) -> (Token, Span, Option<Diagnostic>) {
     (Token::Bad, place, Some(Diagnostic::error(Code::UnexpectedToken, place, message)))
+}
+
+/// Bytes of `'x'`, or of the quote alone.
+fn character_length(text: &str) -> usize {
+    let closing = text.char_indices().skip(1).take(6).find(|(_, c)| *c == '\'');
+    closing.map_or(1, |(at, _)| at + 1)
 }
 
 /// Past blanks, comments and line joins; an error is where a comment without an end begins.

@@ -57,6 +57,7 @@ pub fn parse(raw: &str, base: u32, preprocessed: &Preprocessed, positional: &[St
     ast
 }
 
+
 struct Parser<'a> {
     /// Text without `#` lines, or a part of `raw` while a `#define` is read.
     text: &'a str,
@@ -258,3 +259,6 @@ impl<'a> Parser<'a> {
         result
     }
 }
+
+#[cfg(test)]
+mod tests;
