@@ -53,12 +53,32 @@ impl Directory {
         Ok(File::from(self.open_raw(relative, flags).map_err(|e| self.refused("open", relative, e))?))
     }
 
-    /// Reads a file whole.
+    /// Opens a file below this directory for writing, as it is.
+    pub fn open_for_writing(&self, relative: &str) -> Result<File, Refused> {
+        let flags = libc::O_WRONLY | libc::O_CLOEXEC;
+        Ok(File::from(self.open_raw(relative, flags).map_err(|e| self.refused("open", relative, e))?))
+    }
+
+    /// Reads a file whole, in large pieces: some files (`events/header_page`) answer the first
+    /// read alone, however short it was.
     pub fn read(&self, relative: &str) -> Result<Vec<u8>, Refused> {
+        const PIECE: usize = 1 << 16;
         let mut file = self.open_file(relative, false)?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(|e| self.refused("read", relative, e))?;
-        Ok(bytes)
+        loop {
+            let filled = bytes.len();
+            bytes.resize(filled + PIECE, 0);
+            match file.read(&mut bytes[filled..]) {
+                Ok(got) => {
+                    bytes.truncate(filled + got);
+                    if got == 0 {
+                        return Ok(bytes);
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => bytes.truncate(filled),
+                Err(e) => return Err(self.refused("read", relative, e)),
+            }
+        }
     }
 
     /// Reads a file whole as text; bytes that are not UTF-8 are replaced.

@@ -1,3 +1,4 @@
 //! Workloads whose truth is known, and the peers to compare with. Ships nothing.
 
 pub mod skip;
+pub mod load;

@@ -5,11 +5,27 @@
 mod error;
 mod ledger;
 mod spec;
+mod events;
+mod pages;
+mod members;
+mod dat_parts;
+mod dat_pages;
+mod dat6;
+mod dat7;
+mod parts;
+mod drain;
+mod setup;
+mod recording;
+mod assemble;
+mod cut;
 
+use kernel::stop::SignalsStop;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+pub use cut::{CutRecording, finish_cut_recording, look_at_cut_recording};
+pub use dat_parts::own_option;
 pub use error::RecordError;
 pub use kernel::stop::{StopReason, StopToken};
 pub use ledger::{CpuLedger, Filtered, Ledger, LossInterval, Lost};
@@ -73,4 +89,31 @@ pub enum EndedBy {
     Stop(StopReason),
     /// The disk was full: what had been recorded until then was kept.
     DiskFull,
+}
+
+/// Records as `spec` asks and writes its file. `tell` hears of the progress about four times a
+/// second, on the calling thread. The caller's thread and the recorder's own are not recorded
+/// (see [`RecordSpec::keep_own_events`]).
+pub fn record(spec: &RecordSpec, tell: &mut dyn FnMut(Progress)) -> Result<RecordOutcome, RecordError> {
+    let stop = match &spec.stop {
+        Some(stop) => stop.clone(),
+        None => StopToken::new()?,
+    };
+    let signals = spec.handle_signals.then(|| SignalsStop::route_to(&stop));
+    let mut progress =
+        Progress { phase: Phase::Preparing, elapsed: Duration::ZERO, bytes: 0, events: 0, lost: 0 };
+    tell(progress);
+    let mut recording = recording::Recording::arm(spec)?;
+    let ended_by = recording.run(spec, &stop, signals.as_ref(), &mut |now| {
+        progress = now;
+        tell(now);
+    })?;
+    let (mut recorded, command_status) = recording.finish(spec.kernel_symbols)?;
+    tell(Progress { phase: Phase::Writing, ..progress });
+    let ended_by = if recorded.disk_full { EndedBy::DiskFull } else { ended_by };
+    let (swept, notes) = (std::mem::take(&mut recorded.swept), std::mem::take(&mut recorded.notes));
+    let events = recorded.manifest.events.clone();
+    let (ledger, file_bytes) = assemble::assemble(recorded, &spec.output, spec.kernel_symbols, false)?;
+    let file = spec.output.clone();
+    Ok(RecordOutcome { file, file_bytes, ledger, ended_by, command_status, events, swept, notes })
 }

@@ -1,0 +1,203 @@
+//! From raw pages to a standard trace file with its account.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use kernel::procfs::ThreadName;
+
+use super::dat_pages::{Packing, copy_pages};
+use super::dat_parts::{CpuExtent, DatFile, Trailer};
+use super::dat6;
+use super::dat7::Dat7;
+use super::error::RecordError;
+use super::ledger::{CpuLedger, LEDGER_VERSION, Ledger, LossInterval, join_down_to};
+use super::pages::PageAccount;
+use super::recording::Recorded;
+
+/// Writes the trace file, makes it the output and removes the folder. Answers the account and
+/// the file's size. `cut` marks a recording whose recorder was killed.
+pub(super) fn assemble(
+    recorded: Recorded,
+    output: &Path,
+    kernel_symbols: bool,
+    cut: bool,
+) -> Result<(Ledger, u64), RecordError> {
+    let trace = recorded.parts.create_trace()?;
+    let written = write(&recorded, trace, kernel_symbols, cut);
+    let (ledger, size) = match written {
+        Ok(written) => written,
+        Err(WriteError::Record(error)) => return Err(error),
+        Err(WriteError::Output(source)) => return Err(RecordError::output("write", output, source)),
+    };
+    recorded.parts.publish(output)?;
+    Ok((ledger, size))
+}
+
+enum WriteError {
+    Record(RecordError),
+    Output(io::Error),
+}
+
+impl From<io::Error> for WriteError {
+    fn from(error: io::Error) -> Self {
+        WriteError::Output(error)
+    }
+}
+
+impl From<RecordError> for WriteError {
+    fn from(error: RecordError) -> Self {
+        WriteError::Record(error)
+    }
+}
+
+fn write(
+    recorded: &Recorded,
+    trace: File,
+    kernel_symbols: bool,
+    cut: bool,
+) -> Result<(Ledger, u64), WriteError> {
+    let manifest = &recorded.manifest;
+    let (comms, tgids) = thread_texts(&recorded.threads);
+    let kernel_symbols = if kernel_symbols { Some(std::fs::read("/proc/kallsyms")?) } else { None };
+    let mut trailer =
+        Trailer { comms, tgids, cpu_stats: recorded.stats_texts.clone(), kernel_symbols, ledger: Vec::new() };
+    let page_size = recorded.layout.size as u32;
+    if manifest.dat_version == 6 {
+        // Options come before pages here, and the account is an option: count first.
+        let mut nowhere = DatFile::new(File::create("/dev/null")?);
+        let (_, accounts) = copy_all(recorded, Packing::Raw, cut, &mut nowhere, false)?;
+        let ledger = ledger(recorded, accounts, cut);
+        trailer.ledger = ledger_json(&ledger)?;
+        let size = dat6::write(DatFile::new(trace), page_size, &manifest.metadata, &trailer, |out| {
+            let copied = copy_all(recorded, Packing::Raw, cut, out, recorded.disk_full);
+            copied.map(|(extents, _)| extents).map_err(flat)
+        })?;
+        return Ok((ledger, size));
+    }
+    let packing = manifest.zstd_level.map_or(Packing::Raw, Packing::Zstd);
+    let out = DatFile::new(trace);
+    let mut dat = Dat7::begin(out, page_size, manifest.zstd_level, &manifest.metadata, &trailer)?;
+    let mut accounts = Vec::new();
+    dat.pages(page_size, &manifest.metadata.clock, |out| {
+        let (extents, counted) = copy_all(recorded, packing, cut, out, recorded.disk_full).map_err(flat)?;
+        accounts = counted;
+        Ok(extents)
+    })?;
+    let ledger = ledger(recorded, accounts, cut);
+    trailer.ledger = ledger_json(&ledger)?;
+    let size = dat.finish(&manifest.metadata, &trailer)?;
+    Ok((ledger, size))
+}
+
+fn flat(error: WriteError) -> io::Error {
+    match error {
+        WriteError::Output(error) => error,
+        WriteError::Record(RecordError::Output { source, .. }) => source,
+        WriteError::Record(error) => io::Error::other(error.to_string()),
+    }
+}
+
+fn ledger_json(ledger: &Ledger) -> io::Result<Vec<u8>> {
+    serde_json::to_vec(ledger).map_err(io::Error::from)
+}
+
+/// Copies every CPU's pages. With `free_space` the raw file gives back its blocks as they are
+/// stored: on a full disk there is no other room for the result.
+fn copy_all(
+    recorded: &Recorded,
+    packing: Packing,
+    cut: bool,
+    out: &mut DatFile,
+    free_space: bool,
+) -> Result<(Vec<CpuExtent>, Vec<PageAccount>), WriteError> {
+    let manifest = &recorded.manifest;
+    let (mut extents, mut accounts) = (Vec::new(), Vec::new());
+    for &cpu in &manifest.cpus {
+        let mut account = PageAccount::new(cpu, recorded.layout, &manifest.own_threads, manifest.started_ns);
+        let raw = recorded.parts.open_pages(cpu)?;
+        let mut on_stored = |raw: &File, stored: u64| {
+            if free_space {
+                // A file system that cannot punch holes leaves things as they are.
+                let _ = kernel::files::punch_hole(raw, 0, stored);
+            }
+        };
+        extents.push(copy_pages(&raw, &mut account, recorded.layout, packing, cut, out, &mut on_stored)?);
+        accounts.push(account);
+    }
+    Ok((extents, accounts))
+}
+
+fn thread_texts(threads: &[ThreadName]) -> (String, String) {
+    let (mut comms, mut tgids) = (String::new(), String::new());
+    for thread in threads {
+        // One line per thread: a name may hold anything, also a line break.
+        let comm: String = thread.comm.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        comms.push_str(&format!("{} {comm}\n", thread.tid));
+        if thread.pid != 0 {
+            tgids.push_str(&format!("{} {}\n", thread.tid, thread.pid));
+        }
+    }
+    (comms, tgids)
+}
+
+/// Puts the account together: what the pages hold beside what the kernel counted.
+fn ledger(recorded: &Recorded, accounts: Vec<PageAccount>, cut: bool) -> Ledger {
+    let manifest = &recorded.manifest;
+    let own = accounts.iter().map(|account| account.own).sum();
+    let cpus: Vec<CpuLedger> =
+        accounts.into_iter().map(|account| cpu_ledger(recorded, account.cpu)).collect();
+    let last_event = cpus.iter().map(|cpu| cpu.last_ns).max().unwrap_or(0).max(manifest.started_ns);
+    Ledger {
+        version: LEDGER_VERSION,
+        cpus,
+        filtered: recorded.filtered,
+        own,
+        cut,
+        clock: manifest.metadata.clock.clone(),
+        started_ns: manifest.started_ns,
+        ended_ns: if cut { last_event } else { recorded.ended_ns },
+        realtime_offset_ns: manifest.realtime_offset_ns,
+    }
+}
+
+fn cpu_ledger(recorded: &Recorded, mut cpu: CpuLedger) -> CpuLedger {
+    let ended_ns = recorded.ended_ns;
+    let last_known = cpu.last_ns.max(recorded.manifest.started_ns);
+    if let Some(stats) = recorded.stats.get(&cpu.cpu) {
+        cpu.read = Some(stats.read);
+        cpu.lost.refused = stats.dropped;
+        cpu.lost.nested = stats.commit_overrun;
+        // The kernel's total is exact; a page tells its part of it only if it had room to.
+        let untold = stats.overrun.saturating_sub(cpu.lost.overwritten);
+        cpu.lost.overwritten = stats.overrun;
+        let unknown: Vec<usize> = (0..cpu.losses.len()).filter(|&i| cpu.losses[i].count.is_none()).collect();
+        match unknown.as_slice() {
+            [only] => cpu.losses[*only].count = Some(untold),
+            [] if untold > 0 => {
+                cpu.losses.push(LossInterval {
+                    from_ns: last_known,
+                    to_ns: ended_ns.max(last_known),
+                    count: Some(untold),
+                });
+            }
+            _ => {}
+        }
+    }
+    if let Some(&unwritten) = recorded.unwritten.get(&cpu.cpu)
+        && unwritten > 0
+    {
+        cpu.lost.unwritten = unwritten;
+        cpu.losses.push(LossInterval {
+            from_ns: last_known,
+            to_ns: ended_ns.max(last_known),
+            count: Some(unwritten),
+        });
+    }
+    if let Some(unmarked) = recorded.unmarked_losses.get(&cpu.cpu) {
+        cpu.losses.extend(unmarked);
+    }
+    cpu.losses.sort_by_key(|loss| (loss.from_ns, loss.to_ns));
+    join_down_to(&mut cpu.losses, 4096);
+    cpu
+}

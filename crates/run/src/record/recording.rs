@@ -1,0 +1,586 @@
+//! One recording from arming the tracer to the end of the events. Whatever way it is left,
+//! the instance, the command and the folder go with it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use kernel::clock;
+use kernel::cpu;
+use kernel::process::{ProgramMissing, RunningCommand, StoppedCommand, find_program};
+use kernel::procfs::{self, ProcessIdentity, ThreadName, pid_namespace};
+use kernel::stop::{SignalsStop, StopReason, StopToken, own_tid, wait_readable};
+use kernel::tracefs::Tracefs;
+use kernel::tracefs_instance::{Instance, PidFilter, sweep};
+use kernel::tracefs_ring::{CpuRing, RingStats};
+
+use super::dat_parts::Metadata;
+use super::drain::{self, DrainCounters, DrainError, DrainedRing, Drainer};
+use super::error::RecordError;
+use super::events::{self, ChosenEvent};
+use super::ledger::{Filtered, LossInterval};
+use super::members::Members;
+use super::pages::PageLayout;
+use super::parts::{Manifest, PARTS_VERSION, Parts};
+use super::setup;
+use super::spec::{FileFormat, RecordSpec};
+use super::{EndedBy, Phase, Progress};
+
+/// How often progress is told and the counters are looked at.
+const TICK: Duration = Duration::from_millis(250);
+/// How often a cgroup's members are looked at.
+const FOLLOW: Duration = Duration::from_millis(50);
+/// How long a command may take to end after each stronger request.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A recording under way.
+#[derive(Debug)]
+pub(super) struct Recording {
+    // Declared in the order in which they have to be dropped.
+    stopped_command: Option<StoppedCommand>,
+    command: Option<RunningCommand>,
+    drainers: Vec<Drainer>,
+    free_buffer: Option<File>,
+    counter: Option<Instance>,
+    instance: Option<Instance>,
+    tracefs: Tracefs,
+    parts: Option<Parts>,
+    manifest: Manifest,
+    layout: PageLayout,
+    members: Members,
+    threads_at_start: Vec<ThreadName>,
+    counters: Arc<DrainCounters>,
+    drain_failed: StopToken,
+    stats: BTreeMap<u32, RingStats>,
+    stats_at_ns: u64,
+    // Losses that pages do not tell: a ring that refuses, or interrupts that filled it.
+    unmarked_losses: BTreeMap<u32, Vec<LossInterval>>,
+    swept: Vec<String>,
+    notes: Vec<String>,
+    started: Instant,
+}
+
+/// Everything a finished recording hands on to the writer of its file.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub parts: Parts,
+    pub manifest: Manifest,
+    pub layout: PageLayout,
+    pub ended_ns: u64,
+    pub stats: BTreeMap<u32, RingStats>,
+    pub stats_texts: Vec<String>,
+    pub unwritten: BTreeMap<u32, u64>,
+    pub unmarked_losses: BTreeMap<u32, Vec<LossInterval>>,
+    pub filtered: Filtered,
+    pub threads: Vec<ThreadName>,
+    pub disk_full: bool,
+    pub swept: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+impl Recording {
+    /// Arms the tracer. The command, if there is one, exists and waits.
+    pub fn arm(spec: &RecordSpec) -> Result<Self, RecordError> {
+        let program = match &spec.command {
+            Some(words) => Some(find(words.first().map_or(OsStr::new(""), |word| word.as_os_str()))?),
+            None => None,
+        };
+        if spec.output.is_dir() {
+            let source = io::Error::from(io::ErrorKind::IsADirectory);
+            return Err(RecordError::output("write", &spec.output, source));
+        }
+        let tracefs = Tracefs::open()?;
+        let swept = sweep(&tracefs)?;
+        let cpus = setup::cpus(spec)?;
+        let chosen = events::choose(&tracefs.events()?, &spec.events)?;
+        let instance = setup::instance(&tracefs, spec, &cpus, &chosen)?;
+        let free_buffer = open_free_buffer(&instance)?;
+        let counter = if spec.count_filtered { Some(counter(&tracefs, spec, &cpus)?) } else { None };
+        let parts = Parts::create(&spec.parts_folder())?;
+
+        // Before any thread or filter: a child inherits what its parent's thread is filtered by.
+        let stopped_command = match (program, &spec.command) {
+            (Some(program), Some(words)) => Some(StoppedCommand::launch(&program, words)?),
+            _ => None,
+        };
+        let members = Members::new(&spec.selection, stopped_command.as_ref().map(StoppedCommand::pid))?;
+        let (metadata, layout) = metadata(&tracefs, &instance, spec, &chosen)?;
+        let manifest = manifest(spec, &instance, &cpus, &chosen, metadata, layout, members.filters())?;
+
+        let mut rings = Vec::new();
+        for &cpu in &cpus {
+            rings.push(DrainedRing::new(CpuRing::open(&instance, cpu)?, parts.create_pages(cpu)?));
+        }
+        let counters = Arc::new(DrainCounters::default());
+        let drain_failed = StopToken::new()?;
+        let drainers = drain::start(rings, layout, spec.rings.flush_interval, &counters, &drain_failed)?;
+        let mut recording = Recording {
+            stopped_command,
+            command: None,
+            drainers,
+            free_buffer: Some(free_buffer),
+            counter,
+            instance: Some(instance),
+            tracefs,
+            parts: Some(parts),
+            manifest,
+            layout,
+            members,
+            threads_at_start: Vec::new(),
+            counters,
+            drain_failed,
+            stats: cpus.iter().map(|&cpu| (cpu, RingStats::default())).collect(),
+            stats_at_ns: 0,
+            unmarked_losses: BTreeMap::new(),
+            swept,
+            notes: Vec::new(),
+            started: Instant::now(),
+        };
+        recording.filter_threads(spec)?;
+        setup::enable(recording.instance(), &chosen)?;
+        if let Some(counter) = &recording.counter {
+            setup::enable(counter, &chosen)?;
+        }
+        recording.threads_at_start = procfs::all_threads();
+        recording.parts().write_threads(&recording.threads_at_start)?;
+        recording.manifest.started_ns = clock::monotonic_ns();
+        recording.manifest.realtime_offset_ns = clock::realtime_minus_monotonic_ns();
+        recording.parts().write_manifest(&recording.manifest)?;
+        Ok(recording)
+    }
+
+    fn filter_threads(&mut self, spec: &RecordSpec) -> Result<(), RecordError> {
+        let mut own: Vec<u32> = self.drainers.iter().map(|drainer| drainer.tid).collect();
+        let nobody = own.first().copied().unwrap_or_else(own_tid);
+        own.push(own_tid());
+        self.manifest.own_threads = own.clone();
+        if self.members.filters() {
+            let instance = self.instance.as_ref().expect("present until removed");
+            setup::begin_thread_filter(instance, nobody)?;
+            while self.members.follow(instance)? > 0 {}
+        }
+        if !spec.keep_own_events {
+            self.instance().add_threads(PidFilter::Not, &own)?;
+        }
+        Ok(())
+    }
+
+    /// Lets events flow and the command run, until something ends the recording.
+    pub fn run(
+        &mut self,
+        spec: &RecordSpec,
+        stop: &StopToken,
+        signals: Option<&SignalsStop>,
+        tell: &mut dyn FnMut(Progress),
+    ) -> Result<EndedBy, RecordError> {
+        if let Some(counter) = &self.counter {
+            counter.set_tracing(true)?;
+        }
+        self.started = Instant::now();
+        self.manifest.started_ns = clock::monotonic_ns();
+        self.stats_at_ns = self.manifest.started_ns;
+        self.instance().set_tracing(true)?;
+        self.parts().write_manifest(&self.manifest)?;
+        if let Some(stopped) = self.stopped_command.take() {
+            let name = spec.command.as_ref().and_then(|words| words.first()).cloned().unwrap_or_default();
+            let released = stopped.release();
+            self.command = Some(released.map_err(|source| RecordError::CommandNotRunnable {
+                command: name.to_string_lossy().into_owned(),
+                source,
+            })?);
+        }
+        let mut next_tick = Instant::now() + TICK;
+        loop {
+            let elapsed = self.started.elapsed();
+            let left = spec.duration.map(|duration| duration.saturating_sub(elapsed));
+            let until_tick = next_tick.saturating_duration_since(Instant::now());
+            let mut wait = left.map_or(until_tick, |left| left.min(until_tick));
+            if self.members.needs_following() {
+                wait = wait.min(FOLLOW);
+            }
+            let mut descriptors = vec![stop.as_fd(), self.drain_failed.as_fd()];
+            descriptors.extend(self.command.as_ref().map(AsFd::as_fd));
+            wait_readable(&descriptors, Some(wait))?;
+
+            if let Some(signals) = signals {
+                signals.notice();
+            }
+            if let Some(reason) = stop.requested() {
+                stop.take_requests();
+                self.end_command(reason, stop, tell)?;
+                return Ok(EndedBy::Stop(reason));
+            }
+            if self.drain_failed.requested().is_some() {
+                return Ok(EndedBy::DiskFull);
+            }
+            if let Some(command) = &mut self.command
+                && command.ended()?.is_some()
+            {
+                return Ok(EndedBy::Command);
+            }
+            if spec.duration.is_some_and(|duration| self.started.elapsed() >= duration) {
+                return Ok(EndedBy::Duration);
+            }
+            if self.members.needs_following() {
+                let instance = self.instance.as_ref().expect("present until removed");
+                self.members.follow(instance)?;
+            }
+            if Instant::now() >= next_tick {
+                next_tick = Instant::now() + TICK;
+                tell(self.look(Phase::Recording)?);
+                if self.command.is_none() && self.members.ended() {
+                    return Ok(EndedBy::Command);
+                }
+            }
+        }
+    }
+
+    /// Asks the command to end and waits for it, so that its end is recorded. The terminal has
+    /// sent its Ctrl-C to the command already. A second request to stop ends the patience.
+    fn end_command(
+        &mut self,
+        reason: StopReason,
+        stop: &StopToken,
+        tell: &mut dyn FnMut(Progress),
+    ) -> Result<(), RecordError> {
+        if self.command.is_none() {
+            return Ok(());
+        }
+        const INTERRUPT: i32 = 2;
+        const KILL: i32 = 9;
+        const TERMINATE: i32 = 15;
+        let steps: &[i32] = match reason {
+            StopReason::Signal(INTERRUPT) => &[0, TERMINATE, KILL],
+            _ => &[TERMINATE, KILL],
+        };
+        for &signal in steps {
+            let Some(command) = &mut self.command else { return Ok(()) };
+            if signal != 0 {
+                command.signal(signal);
+            }
+            let deadline = Instant::now() + PATIENCE;
+            while command.ended()?.is_none() {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() || stop.take_requests() > 0 {
+                    break;
+                }
+                wait_readable(&[command.as_fd(), stop.as_fd()], Some(left))?;
+            }
+            if command.ended()?.is_some() {
+                break;
+            }
+        }
+        tell(self.look(Phase::Recording)?);
+        Ok(())
+    }
+
+    /// Reads the counters; notes losses that no page will tell of.
+    fn look(&mut self, phase: Phase) -> Result<Progress, RecordError> {
+        let now = clock::monotonic_ns();
+        let cpus: Vec<u32> = self.stats.keys().copied().collect();
+        for cpu in cpus {
+            let (stats, _) = self.instance().stats(cpu)?;
+            self.note_unmarked_losses(cpu, stats, now);
+        }
+        self.stats_at_ns = now;
+        Ok(Progress {
+            phase,
+            elapsed: self.started.elapsed(),
+            bytes: self.counters.bytes.load(Ordering::Relaxed),
+            events: self.stats.values().map(|stats| stats.read + stats.entries).sum(),
+            lost: self.stats.values().map(RingStats::lost).sum(),
+        })
+    }
+
+    fn note_unmarked_losses(&mut self, cpu: u32, stats: RingStats, now: u64) {
+        let earlier = self.stats.insert(cpu, stats).unwrap_or_default();
+        let unmarked = |stats: RingStats| stats.dropped + stats.commit_overrun;
+        let count = unmarked(stats).saturating_sub(unmarked(earlier));
+        if count > 0 {
+            let loss = LossInterval { from_ns: self.stats_at_ns, to_ns: now, count: Some(count) };
+            self.unmarked_losses.entry(cpu).or_default().push(loss);
+        }
+    }
+
+    /// Ends the recording: stops the tracer, fetches the rest, removes the instance.
+    pub fn finish(mut self, keep_symbols: bool) -> Result<(Recorded, Option<ExitStatus>), RecordError> {
+        let stopped = self.instance().set_tracing(false);
+        let ended_ns = clock::monotonic_ns();
+        if let Some(counter) = &self.counter {
+            counter.set_tracing(false)?;
+        }
+        let (mut rings, drain_error) = self.finish_drainers();
+        stopped?;
+        let disk_full = match drain_error {
+            None => false,
+            Some(DrainError::Ring(refused)) => return Err(refused.into()),
+            Some(DrainError::File { source, .. }) if source.kind() == io::ErrorKind::StorageFull => true,
+            Some(DrainError::File { cpu, source }) => {
+                return Err(RecordError::output("write", &self.parts().pages_path(cpu), source));
+            }
+        };
+        let mut stats_texts = Vec::new();
+        for ring in &mut rings {
+            stats_texts.push(self.settle(ring, ended_ns, disk_full)?);
+        }
+        let unwritten = rings.iter().map(|ring| (ring.ring.cpu(), ring.unwritten)).collect();
+        drop(rings);
+        let filtered = self.filtered()?;
+        let threads = self.threads();
+        if keep_symbols {
+            self.notes.extend(hidden_symbols());
+        }
+        self.free_buffer = None;
+        if let Some(counter) = self.counter.take() {
+            counter.remove()?;
+        }
+        if let Some(instance) = self.instance.take() {
+            instance.remove()?;
+        }
+        let status = self.finish_command()?;
+        let recorded = Recorded {
+            parts: self.parts.take().expect("present until finished"),
+            manifest: self.manifest.clone(),
+            layout: self.layout,
+            ended_ns,
+            stats: std::mem::take(&mut self.stats),
+            stats_texts,
+            unwritten,
+            unmarked_losses: std::mem::take(&mut self.unmarked_losses),
+            filtered,
+            threads,
+            disk_full,
+            swept: std::mem::take(&mut self.swept),
+            notes: std::mem::take(&mut self.notes),
+        };
+        Ok((recorded, status))
+    }
+
+    /// Fetches what a writer that was under way when the tracer stopped has added since;
+    /// answers the text of the final counters.
+    fn settle(
+        &mut self,
+        ring: &mut DrainedRing,
+        ended_ns: u64,
+        disk_full: bool,
+    ) -> Result<String, RecordError> {
+        let cpu = ring.ring.cpu();
+        let mut page = vec![0u8; self.layout.size];
+        let mut tries = 0;
+        loop {
+            let (stats, text) = self.instance().stats(cpu)?;
+            if stats.entries == 0 || tries == 10 {
+                self.note_unmarked_losses(cpu, stats, ended_ns);
+                return Ok(format!("CPU: {cpu}\n{text}"));
+            }
+            tries += 1;
+            if disk_full {
+                ring.discard_rest(&mut page, self.layout);
+            } else if let Err(DrainError::File { source, .. }) =
+                ring.fetch_rest(&mut page, usize::MAX, self.layout)
+            {
+                return Err(RecordError::output("write", &self.parts().pages_path(cpu), source));
+            }
+        }
+    }
+
+    fn filtered(&self) -> Result<Filtered, RecordError> {
+        let Some(counter) = &self.counter else {
+            let filters = self.manifest.filters;
+            return Ok(if filters { Filtered::NotCounted } else { Filtered::Nothing });
+        };
+        let mut happened = 0;
+        for &cpu in self.stats.keys() {
+            happened += counter.stats(cpu)?.0.written();
+        }
+        let passed: u64 = self.stats.values().map(RingStats::written).sum();
+        Ok(Filtered::Counted(happened.saturating_sub(passed)))
+    }
+
+    /// The names of all threads met: at the start, by the kernel's own list, and now. Later
+    /// names win.
+    fn threads(&self) -> Vec<ThreadName> {
+        let mut threads: BTreeMap<u32, ThreadName> = BTreeMap::new();
+        let mut add = |thread: ThreadName| {
+            threads.insert(thread.tid, thread);
+        };
+        self.threads_at_start.iter().cloned().for_each(&mut add);
+        let read = |file: &str| self.tracefs.root().read_text(file).unwrap_or_default();
+        let tgids: BTreeMap<u32, u32> = read("saved_tgids").lines().filter_map(two_numbers).collect();
+        for line in read("saved_cmdlines").lines() {
+            if let Some((tid, comm)) = line.split_once(' ')
+                && let Ok(tid) = tid.parse()
+            {
+                let pid = tgids.get(&tid).copied().unwrap_or(0);
+                add(ThreadName { tid, pid, comm: comm.to_owned() });
+            }
+        }
+        procfs::all_threads().into_iter().for_each(&mut add);
+        threads.into_values().collect()
+    }
+
+    fn finish_command(&mut self) -> Result<Option<ExitStatus>, RecordError> {
+        let Some(mut command) = self.command.take() else { return Ok(None) };
+        Ok(Some(end(&mut command)?))
+    }
+
+    fn finish_drainers(&mut self) -> (Vec<DrainedRing>, Option<DrainError>) {
+        let (mut rings, mut error) = (Vec::new(), None);
+        for drainer in self.drainers.drain(..) {
+            let (mine, its_error) = drainer.finish();
+            rings.extend(mine);
+            error = error.or(its_error);
+        }
+        (rings, error)
+    }
+
+    fn instance(&self) -> &Instance {
+        self.instance.as_ref().expect("present until finished")
+    }
+
+    fn parts(&self) -> &Parts {
+        self.parts.as_ref().expect("present until finished")
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // The stopped command exits without having run; a running one is ours to end.
+        drop(self.stopped_command.take());
+        if let Some(mut command) = self.command.take() {
+            let _ = end(&mut command);
+        }
+        if let Some(instance) = &self.instance {
+            let _ = instance.set_tracing(false);
+        }
+        // The kernel removes no instance whose rings are open.
+        drop(self.finish_drainers());
+    }
+}
+
+/// Ends a command that still runs.
+fn end(command: &mut RunningCommand) -> Result<ExitStatus, RecordError> {
+    for signal in [15, 9] {
+        if let Some(status) = command.ended()? {
+            return Ok(status);
+        }
+        command.signal(signal);
+        wait_readable(&[command.as_fd()], Some(PATIENCE))?;
+    }
+    Ok(command.wait()?)
+}
+
+fn find(program: &OsStr) -> Result<std::path::PathBuf, RecordError> {
+    let command = program.to_string_lossy().into_owned();
+    find_program(program).map_err(|missing| match missing {
+        ProgramMissing::NotFound { searched } => RecordError::CommandNotFound { command, searched },
+        ProgramMissing::NotExecutable(path) => RecordError::CommandNotRunnable {
+            command: path.display().to_string(),
+            source: io::Error::from(io::ErrorKind::PermissionDenied),
+        },
+    })
+}
+
+/// While this is open the ring keeps its memory; when it closes, with the recorder's life if
+/// need be, the tracer stops and the ring's memory is freed.
+fn open_free_buffer(instance: &Instance) -> Result<File, RecordError> {
+    Ok(instance.directory().open_for_writing("free_buffer")?)
+}
+
+/// An instance that counts the events that happen, filters apart.
+fn counter(tracefs: &Tracefs, spec: &RecordSpec, cpus: &[u32]) -> Result<Instance, RecordError> {
+    let counter = Instance::create(tracefs)?;
+    setup::set_clock(&counter, &spec.clock)?;
+    counter.set_option("overwrite", true)?;
+    counter.set_cpus(cpus)?;
+    counter.set_buffer_kb(16)?;
+    Ok(counter)
+}
+
+fn metadata(
+    tracefs: &Tracefs,
+    instance: &Instance,
+    spec: &RecordSpec,
+    chosen: &[ChosenEvent],
+) -> Result<(Metadata, PageLayout), RecordError> {
+    let root = tracefs.root();
+    let header_page = instance
+        .directory()
+        .read_text("events/header_page")
+        .or_else(|_| root.read_text("events/header_page"))?;
+    let layout = PageLayout::parse(&header_page).ok_or_else(|| {
+        RecordError::Spec(format!(
+            "this kernel describes its pages in a way that is not understood:\n{header_page}"
+        ))
+    })?;
+    let own = ProcessIdentity::own().map_or(0, |own| own.start_ticks << 32 | u64::from(own.pid));
+    let metadata = Metadata {
+        header_page,
+        header_event: root.read_text("events/header_event")?,
+        ftrace_formats: events::ftrace_formats(tracefs)?,
+        event_formats: events::formats(tracefs, chosen)?,
+        printk_formats: root.read_text("printk_formats").unwrap_or_default(),
+        trace_clock: instance.directory().read_text("trace_clock")?,
+        clock: spec.clock.clone(),
+        uname: uname(),
+        cpu_count: cpu::possible()?.last().map_or(1, |last| last + 1),
+        trace_id: clock::realtime_ns() ^ own,
+    };
+    Ok((metadata, layout))
+}
+
+fn manifest(
+    spec: &RecordSpec,
+    instance: &Instance,
+    cpus: &[u32],
+    chosen: &[ChosenEvent],
+    metadata: Metadata,
+    layout: PageLayout,
+    thread_filter: bool,
+) -> Result<Manifest, RecordError> {
+    let own = ProcessIdentity::own().map_or((0, 0), |own| (own.pid, own.start_ticks));
+    let (dat_version, zstd_level) = match spec.format {
+        FileFormat::V7Zstd(level) => (7, Some(level.clamp(1, 19))),
+        FileFormat::V7 => (7, None),
+        FileFormat::V6 => (6, None),
+    };
+    Ok(Manifest {
+        version: PARTS_VERSION,
+        owner: (own.0, own.1, pid_namespace()),
+        instance: instance.name().to_owned(),
+        cpus: cpus.to_vec(),
+        page_size: layout.size as u32,
+        started_ns: 0,
+        realtime_offset_ns: 0,
+        own_threads: Vec::new(),
+        filters: thread_filter || chosen.iter().any(|chosen| chosen.filter.is_some()),
+        dat_version,
+        zstd_level,
+        events: chosen.iter().map(|chosen| chosen.event.to_string()).collect(),
+        metadata,
+    })
+}
+
+fn uname() -> String {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    format!("{} {} {}", read("ostype").trim(), read("osrelease").trim(), std::env::consts::ARCH)
+}
+
+fn hidden_symbols() -> Option<String> {
+    let restricted =
+        std::fs::read_to_string("/proc/sys/kernel/kptr_restrict").is_ok_and(|text| text.trim() == "2");
+    restricted.then(|| {
+        "kernel symbols are hidden (kernel.kptr_restrict=2): addresses in the file have no names".to_owned()
+    })
+}
+
+fn two_numbers(line: &str) -> Option<(u32, u32)> {
+    let (first, second) = line.split_once(' ')?;
+    Some((first.parse().ok()?, second.trim().parse().ok()?))
+}

@@ -1,0 +1,90 @@
+//! The account of a recording, held against loads that know their own size.
+
+mod recording;
+
+use recording::{Scratch, spec_for, tracefs_or_skip};
+use run::record::{Filtered, RecordOutcome, RecordSpec, Selection, WhenFull, record};
+use std::time::Duration;
+use testkit::load::Load;
+
+const ONE: Load = Load { calls: 200_000, threads: 1, pause: 0 };
+const TWO: Load = Load { calls: 100_000, threads: 2, pause: 0 };
+
+#[test]
+fn the_load_makes_exactly_its_calls() {
+    // Run again as a load when asked; on its own it only checks its arithmetic.
+    if !testkit::load::run_if_asked() {
+        assert_eq!(TWO.total(), 200_000);
+    }
+}
+
+fn run(spec: &RecordSpec) -> RecordOutcome {
+    let outcome = record(spec, &mut |_| {}).unwrap();
+    assert!(outcome.command_status.unwrap().success(), "{:?}", outcome.command_status);
+    outcome
+}
+
+fn assert_exact(outcome: &RecordOutcome, load: &Load) {
+    let ledger = &outcome.ledger;
+    assert_eq!(ledger.disagreements(), [], "{ledger:#?}");
+    assert_eq!(ledger.happened(), load.total(), "{ledger:#?}");
+    for cpu in &ledger.cpus {
+        let told: u64 = cpu.losses.iter().map(|loss| loss.count.unwrap_or(0)).sum();
+        let all_told = cpu.losses.iter().all(|loss| loss.count.is_some());
+        assert!(!all_told || told == cpu.lost.total(), "intervals tell {told} of {:?}", cpu.lost);
+        for loss in &cpu.losses {
+            assert!(loss.from_ns <= loss.to_ns && loss.from_ns >= ledger.started_ns, "{loss:?} {ledger:?}");
+        }
+    }
+}
+
+#[test]
+fn ample_rings_hold_every_call_on_one_cpu_and_on_two() {
+    tracefs_or_skip!();
+    for (load, cpus) in [(ONE, "0"), (TWO, "0,1")] {
+        let scratch = Scratch::new("ample");
+        let outcome = run(&spec_for(&load, cpus, &scratch));
+        assert_exact(&outcome, &load);
+        assert_eq!(outcome.ledger.lost(), 0);
+        assert_eq!(outcome.ledger.filtered, Filtered::NotCounted);
+    }
+}
+
+#[test]
+fn rings_too_small_lose_exactly_what_they_say() {
+    tracefs_or_skip!();
+    for (load, cpus) in [(ONE, "0"), (TWO, "0,1")] {
+        for when_full in [WhenFull::Overwrite, WhenFull::Refuse] {
+            let scratch = Scratch::new("small");
+            let mut spec = spec_for(&load, cpus, &scratch);
+            spec.rings.kb_per_cpu = 64;
+            spec.rings.when_full = when_full;
+            // Nobody fetches in time: losses last to the very end.
+            spec.rings.wake_percent = 100;
+            spec.rings.flush_interval = Duration::from_secs(60);
+            let outcome = run(&spec);
+            assert_exact(&outcome, &load);
+            assert!(outcome.ledger.lost() > 0, "{:#?}", outcome.ledger);
+            let refused: u64 = outcome.ledger.cpus.iter().map(|cpu| cpu.lost.refused).sum();
+            assert_eq!(refused > 0, when_full == WhenFull::Refuse, "{:#?}", outcome.ledger);
+        }
+    }
+}
+
+#[test]
+fn what_filters_refuse_can_be_counted() {
+    tracefs_or_skip!();
+    let scratch = Scratch::new("filtered");
+    let mut spec = spec_for(&ONE, "0", &scratch);
+    spec.count_filtered = true;
+    // Nobody else's calls: the load's own second half is not selected by the field filter.
+    spec.selection = Selection::Everything;
+    spec.events[0].filter = Some("common_pid == 1".to_owned());
+    let outcome = run(&spec);
+    let Filtered::Counted(filtered) = outcome.ledger.filtered else {
+        panic!("{:?}", outcome.ledger.filtered)
+    };
+    // Others on this machine may call getppid too, never less than the load alone.
+    assert!(filtered >= ONE.total(), "{filtered}");
+    assert_eq!(outcome.ledger.disagreements(), []);
+}

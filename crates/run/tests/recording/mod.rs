@@ -1,0 +1,78 @@
+//! What the recorder's tests share.
+#![allow(dead_code, unused_macros, unused_imports)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kernel::tracefs::Tracefs;
+use kernel::tracefs_instance::owner_of;
+use run::record::{RecordSpec, Selection};
+use testkit::load::Load;
+
+/// Returns from the test, counted as skipped, where tracing is not possible.
+macro_rules! tracefs_or_skip {
+    () => {
+        if let Err(refusal) = kernel::tracefs::Tracefs::open() {
+            testkit::skipped!("{refusal}");
+        }
+    };
+}
+pub(crate) use tracefs_or_skip;
+
+/// A folder that goes with the test.
+pub struct Scratch {
+    pub path: PathBuf,
+}
+
+impl Scratch {
+    pub fn new(name: &str) -> Self {
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("lotse-{name}-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch { path }
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The names in it, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(&self.path)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Records the calls of a load that is run as the recording's command.
+pub fn spec_for(load: &Load, cpus: &str, scratch: &Scratch) -> RecordSpec {
+    let mut spec = RecordSpec::new(&["syscalls:sys_enter_getppid"], scratch.file("trace.dat"));
+    spec.command = Some(load.command(cpus));
+    spec.selection = Selection::Command;
+    spec
+}
+
+/// The instances of this process, of which none may be left after a recording.
+pub fn own_instances() -> Vec<String> {
+    let names = Tracefs::open().unwrap().root().list("instances").unwrap();
+    let own = |name: &String| owner_of(name).is_some_and(|(owner, _)| owner.pid == std::process::id());
+    names.into_iter().filter(own).collect()
+}
+
+/// What `trace-cmd report` prints about a file, its warnings beside it.
+pub fn trace_cmd_report(file: &Path, options: &[&str]) -> (String, String) {
+    let output = Command::new("trace-cmd").arg("report").args(options).arg("-i").arg(file).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (text(output.stdout), text(output.stderr))
+}
