@@ -82,6 +82,35 @@ pub enum Feature {
     Tracefs,
 }
 
+impl Feature {
+    /// All of them.
+    pub const ALL: [Feature; 23] = [
+        Feature::Kprobes,
+        Feature::Fentry,
+        Feature::KprobeMulti,
+        Feature::UprobeMulti,
+        Feature::Uprobes,
+        Feature::RawTracepoint,
+        Feature::TpBtf,
+        Feature::RawTracepointCookie,
+        Feature::PerfCookie,
+        Feature::RingBuf,
+        Feature::BpfLoop,
+        Feature::ForEachMapElem,
+        Feature::Kfuncs,
+        Feature::IterNum,
+        Feature::StringKfuncs,
+        Feature::Arena,
+        Feature::Iterators,
+        Feature::InstructionsV4,
+        Feature::MapValueAddress,
+        Feature::HardwareEvents,
+        Feature::Breakpoints,
+        Feature::GetFuncIp,
+        Feature::Tracefs,
+    ];
+}
+
 /// What the compiler asks of a kernel.
 pub trait KernelFacts {
     /// `uname -r`.

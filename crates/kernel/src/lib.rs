@@ -19,6 +19,12 @@ pub mod facts_host;
 
 pub mod ebpf;
 pub mod perf_event;
+pub mod mapped;
+pub mod kallsyms;
+mod syscall_table;
+mod features;
+pub mod facts;
+pub mod elf;
 
 pub mod attach;
 pub mod load;

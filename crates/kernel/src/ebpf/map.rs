@@ -283,7 +283,7 @@ fn create_refused(spec: &MapSpec, error: io::Error) -> Refused {
 
 /// Shared memory, unmapped on drop.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     start: NonNull<c_void>,
     length: usize,
 }
@@ -302,16 +302,24 @@ impl Memory {
         writable: bool,
     ) -> io::Result<Memory> {
         let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        Memory::map_as(fd, offset, length, protection, libc::MAP_SHARED)
+    }
+
+    /// Maps a file for reading only.
+    pub(crate) fn map_private(fd: BorrowedFd<'_>, length: usize) -> io::Result<Memory> {
+        Memory::map_as(fd, 0, length, libc::PROT_READ, libc::MAP_PRIVATE)
+    }
+
+    fn map_as(
+        fd: BorrowedFd<'_>,
+        offset: usize,
+        length: usize,
+        protection: i32,
+        kind: i32,
+    ) -> io::Result<Memory> {
         // SAFETY: a new mapping at an address of the kernel's choice; nothing of ours is overlaid.
         let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                protection,
-                libc::MAP_SHARED,
-                fd.as_raw_fd(),
-                offset as libc::off_t,
-            )
+            libc::mmap(std::ptr::null_mut(), length, protection, kind, fd.as_raw_fd(), offset as libc::off_t)
         };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -320,7 +328,7 @@ impl Memory {
         Ok(Memory { start, length })
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.length
     }
 
@@ -336,7 +344,7 @@ impl Memory {
     ///
     /// # Safety
     /// Nothing may write to the range while the slice lives.
-    pub(super) unsafe fn bytes(&self, offset: usize, length: usize) -> &[u8] {
+    pub(crate) unsafe fn bytes(&self, offset: usize, length: usize) -> &[u8] {
         assert!(offset <= self.length && length <= self.length - offset);
         // SAFETY: in bounds (checked above); the caller promises that nobody writes.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast::<u8>().add(offset), length) }

@@ -1,0 +1,97 @@
+//! Functions and variables by name, out of the full and the dynamic symbol table, and out of a separate
+//! debug file where the system has one.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use super::file::{ElfFile, c_string, u16_at, u32_at, u64_at};
+
+/// What a symbol names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SymbolKind {
+    /// Code.
+    Function,
+    /// A variable.
+    Data,
+}
+
+/// A defined symbol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElfSymbol {
+    /// As in the table, without version.
+    pub name: String,
+    /// Kind.
+    pub kind: SymbolKind,
+    /// Address that the file gives it.
+    pub address: u64,
+    /// Bytes; 0 where not said.
+    pub size: u64,
+    /// Offset of its first byte in the file.
+    pub file_offset: u64,
+}
+
+const SYMBOL: usize = 24;
+const SHT_SYMTAB: u32 = 2;
+const SHT_DYNSYM: u32 = 11;
+
+impl ElfFile {
+    /// Symbols whose name `wanted` accepts, sorted by address, each name and address once.
+    pub fn symbols(&self, mut wanted: impl FnMut(&str) -> bool) -> Vec<ElfSymbol> {
+        let mut found = Vec::new();
+        self.own_symbols(self, &mut wanted, &mut found);
+        let has_full_table = self.sections.iter().any(|section| section.kind == SHT_SYMTAB);
+        if !has_full_table && let Some(debug) = self.debug_file() {
+            // Addresses are the same in both; offsets are those of the file that runs.
+            debug.own_symbols(self, &mut wanted, &mut found);
+        }
+        let mut seen = HashSet::new();
+        found.retain(|symbol| seen.insert((symbol.name.clone(), symbol.address)));
+        found.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
+        found
+    }
+
+    /// The separate debug file, by build id.
+    fn debug_file(&self) -> Option<ElfFile> {
+        let id: String = self.build_id()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (first, rest) = id.split_at_checked(2)?;
+        ElfFile::open(PathBuf::from(format!("/usr/lib/debug/.build-id/{first}/{rest}.debug"))).ok()
+    }
+
+    fn own_symbols(
+        &self,
+        running: &ElfFile,
+        wanted: &mut impl FnMut(&str) -> bool,
+        into: &mut Vec<ElfSymbol>,
+    ) {
+        for table in self.sections.iter().filter(|section| matches!(section.kind, SHT_SYMTAB | SHT_DYNSYM)) {
+            let names =
+                self.sections.get(table.link as usize).and_then(|section| self.section_bytes(section));
+            let (Some(names), Some(rows)) = (names, self.section_bytes(table)) else { continue };
+            for row in rows.chunks_exact(SYMBOL) {
+                let kind = match row[4] & 15 {
+                    2 | 10 => SymbolKind::Function,
+                    1 => SymbolKind::Data,
+                    _ => continue,
+                };
+                let (section, address, size) = (u16_at(row, 6), u64_at(row, 8), u64_at(row, 16));
+                if section == 0 || address == 0 {
+                    continue;
+                }
+                let Ok(name) = std::str::from_utf8(c_string(&names, u32_at(row, 0) as usize)) else {
+                    continue;
+                };
+                let name = name.split('@').next().unwrap_or(name);
+                if name.is_empty() || !wanted(name) {
+                    continue;
+                }
+                let file_offset = match kind {
+                    SymbolKind::Function => running.code_offset_of(address),
+                    // Variables that begin as zero are in no file.
+                    SymbolKind::Data => Some(running.offset_of(address).unwrap_or(0)),
+                };
+                let Some(file_offset) = file_offset else { continue };
+                into.push(ElfSymbol { name: name.to_owned(), kind, address, size, file_offset });
+            }
+        }
+    }
+}
