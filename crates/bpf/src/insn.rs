@@ -250,7 +250,7 @@ pub enum Imm64 {
     },
     /// A kernel variable by the BTF id of its `VAR`.
     Variable(u32),
-    /// A static subprogram, as callback of `bpf_loop` and friends; slots from the next instruction.
+    /// A static subprogram, as callback of `bpf_loop` and friends; slots from the second half of this load.
     Function(i32),
 }
 

@@ -16,3 +16,7 @@ pub mod schema;
 
 pub mod hir;
 pub mod syntax;
+
+pub mod lir;
+
+pub mod emit;

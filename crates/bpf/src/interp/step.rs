@@ -151,7 +151,7 @@ impl Machine {
                 frame.put(R0, result).map_err(fault)?;
             }
             Instruction::LoadImm64 { dst, value: Imm64::Function(offset) } => {
-                let target = i64::from(slot) + 2 + i64::from(offset);
+                let target = i64::from(slot) + 1 + i64::from(offset);
                 frame.put(dst, FUNCTION_TAG + target as u64).map_err(fault)?;
             }
             ref plain => {

@@ -81,7 +81,7 @@ fn loops_with_callbacks() {
     let mut machine = Machine::with_maps(&[MapSpec::array("sum", 8, 1)], 1);
     let text = "
         r1 = 10
-        r2 = func pc+4
+        r2 = func pc+5
         r3 = 0
         r4 = 0
         call bpf_loop
@@ -94,7 +94,7 @@ fn loops_with_callbacks() {
         if r1 != 4 goto pc+1
         r0 = 1
         exit";
-    // `func pc+4` counts from the slot after the two-slot load: r3, r4, call, exit, then the callback.
+    // `func pc+5` counts from the second half of the load: that, r3, r4, call, exit, then the callback.
     let ran = run(text, &mut machine).unwrap();
     assert_eq!(ran.result, 5);
     assert_eq!(machine.value(0, &[0; 4], 0).unwrap(), 10_u64.to_le_bytes());
