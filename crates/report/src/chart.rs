@@ -1,6 +1,6 @@
 //! What is drawn rather than tabulated: plain numbers, before any drawing.
 
-use crate::table::{Table, Text, Unit};
+use crate::table::{Column, Table, Text, Unit, Value};
 
 /// Counts over the bins of one quantity, one series or several on the same bins.
 #[derive(Clone, Debug)]
@@ -17,6 +17,81 @@ pub struct Distribution {
     pub edges: Vec<u64>,
     /// The series; the first is the one that text output draws.
     pub series: Vec<Series>,
+}
+
+impl Distribution {
+    /// The bins of a series that hold something and those between them, neighbours joined
+    /// until there are at most `most`. Joined bins end at whole parts of octaves, so that
+    /// they stay equally wide on a logarithmic axis.
+    pub fn joined_bins(&self, series: &Series, most: usize) -> Vec<Bin> {
+        let bin_count = series.counts.len().min(self.edges.len().saturating_sub(1));
+        let counts = &series.counts[..bin_count];
+        let (Some(first), Some(last)) =
+            (counts.iter().position(|&c| c > 0), counts.iter().rposition(|&c| c > 0))
+        else {
+            return Vec::new();
+        };
+        for per_octave in [16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625] {
+            // The small addition keeps a power of two from falling below itself.
+            let group = |low: u64| ((low.max(1) as f64).log2() * per_octave + 1e-9).floor() as i64;
+            let mut bins: Vec<Bin> = Vec::new();
+            let mut open = None;
+            for (i, &count) in counts.iter().enumerate().take(last + 1).skip(first) {
+                let this = group(self.edges[i]);
+                match bins.last_mut() {
+                    Some(bin) if open == Some(this) => {
+                        bin.to = self.edges[i + 1];
+                        bin.count += count;
+                    }
+                    _ => bins.push(Bin { from: self.edges[i], to: self.edges[i + 1], count }),
+                }
+                open = Some(this);
+            }
+            if bins.len() <= most || per_octave == 0.0625 {
+                return bins;
+            }
+        }
+        Vec::new()
+    }
+}
+
+impl Distribution {
+    /// The percentiles of all series, one row each.
+    pub fn percentile_table(&self) -> Table {
+        let mut columns = vec![
+            Column::new("series", self.title.clone(), Unit::Text).essential(),
+            Column::new("count", "count", Unit::Count).essential(),
+        ];
+        // Every series has the same percentiles unless it is empty.
+        let fullest = self.series.iter().max_by_key(|s| s.percentiles.len());
+        let names: Vec<Text> =
+            fullest.map(|s| s.percentiles.iter().map(|p| p.name.clone()).collect()).unwrap_or_default();
+        let columns_of_names = names
+            .iter()
+            .map(|n| Column::new(n.clone(), n.clone(), self.unit).over("percentiles").essential());
+        columns.extend(columns_of_names);
+        let mut table = Table::new(self.id.clone(), "values", columns);
+        for series in &self.series {
+            let mut row = vec![Value::Text(series.title.clone()), Value::Count(series.count)];
+            for name in &names {
+                let found = series.percentiles.iter().find(|p| p.name == *name);
+                row.push(Value::or_missing(found.map(|p| Value::of_unit(self.unit, p.value)), "no values"));
+            }
+            table.push(row);
+        }
+        table
+    }
+}
+
+/// Some values lie in `from <= value < to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bin {
+    /// The lowest value it takes.
+    pub from: u64,
+    /// The first value above it.
+    pub to: u64,
+    /// How many values it holds.
+    pub count: u64,
 }
 
 /// One series of a [`Distribution`].
@@ -222,4 +297,40 @@ pub struct Lane {
     pub title: Text,
     /// For each track a value for each column; `None` where it is not known.
     pub values: Vec<Vec<Option<f64>>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_are_joined_at_octaves_and_lose_nothing() {
+        let edges: Vec<u64> =
+            (4..20).flat_map(|p| (0..16).map(move |i| (1u64 << p) + i * (1 << (p - 4)))).collect();
+        let counts: Vec<u64> = (0..edges.len() as u64 - 1).map(|i| if i < 16 { 0 } else { i }).collect();
+        let total: u64 = counts.iter().sum();
+        let series = Series {
+            key: "a".into(),
+            title: "a".into(),
+            counts,
+            count: total,
+            sum: None,
+            percentiles: vec![],
+        };
+        let distribution = Distribution {
+            id: "d".into(),
+            title: "d".into(),
+            about: None,
+            unit: Unit::Nanos,
+            edges,
+            series: vec![series],
+        };
+        let bins = distribution.joined_bins(&distribution.series[0], 16);
+        assert_eq!(bins.len(), 15);
+        assert_eq!(bins.iter().map(|b| b.count).sum::<u64>(), total);
+        assert!(bins.iter().all(|b| b.from.is_power_of_two()), "{bins:?}");
+        assert!(bins.windows(2).all(|w| w[0].to == w[1].from));
+        let fine = distribution.joined_bins(&distribution.series[0], 128);
+        assert_eq!(fine.len(), 15 * 8);
+    }
 }

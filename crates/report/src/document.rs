@@ -231,6 +231,17 @@ pub struct Limit {
     pub holds: Option<bool>,
 }
 
+impl Limit {
+    /// How good or bad it is.
+    pub fn level(&self) -> Level {
+        match self.holds {
+            Some(true) => Level::Good,
+            Some(false) => Level::Bad,
+            None => Level::Note,
+        }
+    }
+}
+
 /// A part of the report with one point.
 #[derive(Clone, Debug)]
 pub struct Section {

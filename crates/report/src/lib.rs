@@ -9,8 +9,12 @@ pub mod chart;
 pub mod document;
 pub mod number;
 pub mod table;
+pub mod sentences;
 pub mod terminal_text;
 pub mod text;
+pub mod json;
+pub mod markdown;
+pub mod sched;
 
 pub use document::Document;
 pub use table::{Column, Table, Unit, Value};

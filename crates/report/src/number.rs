@@ -51,8 +51,11 @@ pub fn share(value: f64) -> String {
     if percent > 0.0 && percent < 0.05 {
         return "<0.1 %".to_owned();
     }
+    if percent < 0.0 && percent > -0.05 {
+        return ">-0.1 %".to_owned();
+    }
     // Nearly all is not all.
-    if percent < 100.0 && percent >= 99.95 {
+    if (99.95..100.0).contains(&percent) {
         return ">99.9 %".to_owned();
     }
     format!("{percent:.1} %")
@@ -220,6 +223,7 @@ mod tests {
         assert_eq!(share(0.99996), ">99.9 %");
         assert_eq!(share(1.0), "100 %");
         assert_eq!(share(-0.031), "-3.1 %");
+        assert_eq!(share(-0.0002), ">-0.1 %");
     }
 
     #[test]

@@ -103,6 +103,15 @@ impl Value {
         Value::Missing(reason.into())
     }
 
+    /// A whole number of this unit.
+    pub fn of_unit(unit: Unit, value: u64) -> Value {
+        match unit {
+            Unit::Nanos => Value::Nanos(value),
+            Unit::Bytes => Value::Bytes(value),
+            _ => Value::Count(value),
+        }
+    }
+
     /// The value if there is one, else the reason.
     pub fn or_missing(value: Option<Value>, reason: impl Into<Text>) -> Value {
         value.unwrap_or_else(|| Value::Missing(reason.into()))

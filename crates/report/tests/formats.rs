@@ -3,7 +3,7 @@
 
 mod sample;
 
-use report::{TextOptions, text};
+use report::{TextOptions, json, markdown, text};
 
 fn check(name: &str, actual: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expected").join(name);
@@ -34,7 +34,7 @@ fn coloured_text_of_eighty_columns() {
 
 #[test]
 fn text_keeps_to_the_width_and_to_plain_characters() {
-    for width in [60, 80, 120] {
+    for width in [72, 80, 120] {
         let options = TextOptions { width: Some(width), colour: false, all_rows: true };
         let text = text::document(&sample::document(24), &options);
         assert!(!text.contains('\x1b'), "no escape sequence without colour");
@@ -46,4 +46,22 @@ fn text_keeps_to_the_width_and_to_plain_characters() {
             }
         }
     }
+}
+
+#[test]
+fn markdown_for_a_ticket() {
+    check("sample.md", &markdown::document(&sample::document(24)));
+}
+
+#[test]
+fn json_contract() {
+    let text = json::document(&sample::document(4));
+    check("sample.json", &text);
+    let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    assert_eq!(value["lotse"]["schema"], json::SCHEMA);
+    assert_eq!(value["data"]["threads"]["rows"][0]["p99_ns"], 4_118_000);
+    assert_eq!(value["data"]["threads"]["rows"][3]["p99_ns"], serde_json::Value::Null);
+    assert_eq!(value["data"]["threads"]["rows"][3]["p99_ns_missing"], "fewer than 100 waits");
+    assert_eq!(value["data"]["wait"]["series"][0]["percentiles"]["p99_9_ns"], 9_700_000);
+    assert_eq!(value["holds"], false);
 }

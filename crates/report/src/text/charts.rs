@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use crate::{
-    chart::{Budget, Distribution, Part, Percentile, Series, Timeline},
+    chart::{Bin, Budget, Distribution, Part, Percentile, Series, Timeline},
     number,
-    table::{Column, Table, Unit, Value},
+    table::{Column, Unit, Value},
     terminal_text::{visible, width},
     text::{
         paint::{Style, TextOptions},
@@ -20,7 +20,7 @@ const BUDGET_COLUMNS: usize = 24;
 
 /// A percentile table with a row for each series, then the first series as a histogram.
 pub fn distribution(distribution: &Distribution, options: &TextOptions) -> String {
-    let mut out = table(&percentile_table(distribution), options);
+    let mut out = table(&distribution.percentile_table(), options);
     if let Some(series) = distribution.series.first()
         && series.counts.iter().any(|&c| c > 0)
     {
@@ -30,61 +30,24 @@ pub fn distribution(distribution: &Distribution, options: &TextOptions) -> Strin
     out
 }
 
-/// The percentiles of all series, one row each.
-pub fn percentile_table(distribution: &Distribution) -> Table {
-    let mut columns = vec![
-        Column::new("series", distribution.title.clone(), Unit::Text).essential(),
-        Column::new("count", "count", Unit::Count).essential(),
-    ];
-    // Every series has the same percentiles unless it is empty.
-    let names = distribution.series.iter().max_by_key(|s| s.percentiles.len());
-    let names: Vec<_> =
-        names.map(|s| s.percentiles.iter().map(|p| p.name.clone()).collect()).unwrap_or_default();
-    for name in &names {
-        columns
-            .push(Column::new(name.clone(), name.clone(), distribution.unit).over("percentiles").essential());
-    }
-    let mut table = Table::new(distribution.id.clone(), "values", columns);
-    for series in &distribution.series {
-        let mut row = vec![Value::Text(series.title.clone()), Value::Count(series.count)];
-        for name in &names {
-            let found = series.percentiles.iter().find(|p| p.name == *name);
-            let value = found.map(|p| of_unit(distribution.unit, p.value));
-            row.push(Value::or_missing(value, "no values"));
-        }
-        table.push(row);
-    }
-    table
-}
-
-/// A whole number as a value of this unit.
-pub fn of_unit(unit: Unit, value: u64) -> Value {
-    match unit {
-        Unit::Nanos => Value::Nanos(value),
-        Unit::Bytes => Value::Bytes(value),
-        _ => Value::Count(value),
-    }
-}
-
 /// Bars, one for each bin from the lowest that holds something to the highest, with the
 /// percentiles marked at the bin they fall in. Neighbouring bins are joined until they fit.
 pub fn histogram(distribution: &Distribution, series: &Series, options: &TextOptions) -> String {
-    let Some(bins) = JoinedBins::new(distribution, series) else { return String::new() };
+    let bins = distribution.joined_bins(series, HISTOGRAM_ROWS);
     let labels: Vec<String> = bins
-        .bins
         .iter()
         .map(|bin| format!("{} … {}", distribution.unit.print(bin.from), distribution.unit.print(bin.to)))
         .collect();
-    let counts: Vec<String> = bins.bins.iter().map(|bin| number::count(bin.count)).collect();
+    let counts: Vec<String> = bins.iter().map(|bin| number::count(bin.count)).collect();
     let label_width = labels.iter().map(|l| width(l)).max().unwrap_or(0);
     let count_width = counts.iter().map(|c| c.len()).max().unwrap_or(0);
-    let marks: Vec<String> = bins.bins.iter().map(|bin| marks(bin, &series.percentiles)).collect();
+    let marks: Vec<String> = (0..bins.len()).map(|i| marks(&bins, i, &series.percentiles)).collect();
     let mark_width = marks.iter().map(|m| width(m)).max().unwrap_or(0);
     let room = options.paragraph_width().saturating_sub(label_width + count_width + mark_width + 6);
     let room = room.clamp(10, 50);
-    let most = bins.bins.iter().map(|b| b.count).max().unwrap_or(1).max(1);
+    let most = bins.iter().map(|b| b.count).max().unwrap_or(1).max(1);
     let mut out = String::new();
-    for (i, bin) in bins.bins.iter().enumerate() {
+    for (i, bin) in bins.iter().enumerate() {
         let bar = bar(bin.count as f64 / most as f64, room);
         let line = format!(
             "{}{}  {}{}  {bar}{}  {}",
@@ -100,44 +63,11 @@ pub fn histogram(distribution: &Distribution, series: &Series, options: &TextOpt
     out
 }
 
-struct JoinedBin {
-    from: u64,
-    to: u64,
-    count: u64,
-    is_last: bool,
-}
-
-struct JoinedBins {
-    bins: Vec<JoinedBin>,
-}
-
-impl JoinedBins {
-    fn new(distribution: &Distribution, series: &Series) -> Option<JoinedBins> {
-        let first = series.counts.iter().position(|&c| c > 0)?;
-        let last = series.counts.iter().rposition(|&c| c > 0)?;
-        // Joining by powers of two keeps log-linear bins at whole octaves.
-        let mut join = 1;
-        while last / join - first / join + 1 > HISTOGRAM_ROWS {
-            join *= 2;
-        }
-        let bins = (first / join..=last / join)
-            .map(|group| {
-                let start = group * join;
-                let end = (start + join).min(series.counts.len());
-                JoinedBin {
-                    from: distribution.edges[start],
-                    to: distribution.edges[end],
-                    count: series.counts[start..end].iter().sum(),
-                    is_last: group == last / join,
-                }
-            })
-            .collect();
-        Some(JoinedBins { bins })
-    }
-}
-
-fn marks(bin: &JoinedBin, percentiles: &[Percentile]) -> String {
-    let inside = |p: &&Percentile| p.value >= bin.from && (p.value < bin.to || bin.is_last);
+/// The percentiles that fall into a bin; the last bin also takes what lies above it.
+fn marks(bins: &[Bin], index: usize, percentiles: &[Percentile]) -> String {
+    let bin = bins[index];
+    let is_last = index + 1 == bins.len();
+    let inside = |p: &&Percentile| p.value >= bin.from && (p.value < bin.to || is_last);
     let names: Vec<&str> = percentiles.iter().filter(inside).map(|p| p.name.as_ref()).collect();
     if names.is_empty() { String::new() } else { format!("◄ {}", names.join(", ")) }
 }
@@ -173,10 +103,25 @@ pub fn budget(budget: &Budget, options: &TextOptions) -> String {
         .filter(used)
         .map(|(column, part)| format!("{} {}", part.meaning.fill(), budget.table.columns[*column].title))
         .collect();
-    if !legend.is_empty() {
-        let _ = writeln!(out, "{}", options.paint(Style::Faint, &legend.join("   ")));
+    for line in flow(&legend, options.paragraph_width()) {
+        let _ = writeln!(out, "{}", options.paint(Style::Faint, &line));
     }
     out
+}
+
+/// As many entries to a line as fit.
+fn flow(entries: &[String], limit: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for entry in entries {
+        match lines.last_mut() {
+            Some(line) if width(line) + 3 + width(entry) <= limit => {
+                line.push_str("   ");
+                line.push_str(entry);
+            }
+            _ => lines.push(entry.clone()),
+        }
+    }
+    lines
 }
 
 /// The characters are shared out by largest remainder, so that they add up to the bar.

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::{
-    document::{Block, Check, Document, Findings, Ledger, Level, Notice, Section, Verdict},
+    document::{Block, Check, Document, Findings, Level, Notice, Section, Verdict},
+    sentences,
     table::Value,
     terminal_text::{visible, width, wrap},
     text::{
@@ -60,7 +61,7 @@ fn paragraph(out: &mut String, text: &str, style: Option<Style>, options: &TextO
 /// Losses, cross-checks, limits and notices, one line each where nothing is wrong.
 fn trust(out: &mut String, document: &Document, options: &TextOptions) {
     if let Some(ledger) = &document.ledger {
-        line(out, ledger.level(), "events", &ledger_sentence(ledger), options);
+        line(out, ledger.level(), "events", &sentences::ledger(ledger), options);
         if let Some(remedy) = &ledger.remedy {
             self::remedy(out, remedy, options);
         }
@@ -72,22 +73,7 @@ fn trust(out: &mut String, document: &Document, options: &TextOptions) {
     }
     checks(out, &document.checks, options);
     for limit in &document.limits {
-        let level = match limit.holds {
-            Some(true) => Level::Good,
-            Some(false) => Level::Bad,
-            None => Level::Note,
-        };
-        let verdict = match limit.holds {
-            Some(true) => "holds",
-            Some(false) => "does not hold",
-            None => "cannot be decided",
-        };
-        let found = match &limit.found {
-            Value::Missing(reason) => reason.to_string(),
-            found => format!("found {}", found.print()),
-        };
-        let text = format!("{} at most {}: {found}, {verdict}", limit.what, limit.limit.print());
-        line(out, level, "limit", &text, options);
+        line(out, limit.level(), "limit", &sentences::limit(limit), options);
     }
     for notice in &document.notices {
         let Notice { level, text, remedy } = notice;
@@ -96,39 +82,6 @@ fn trust(out: &mut String, document: &Document, options: &TextOptions) {
             self::remedy(out, remedy, options);
         }
     }
-}
-
-/// The account in words.
-pub(crate) fn ledger_sentence(ledger: &Ledger) -> String {
-    let mut text = format!("{} recorded", ledger.recorded.print());
-    match &ledger.lost {
-        Value::Count(0) => text.push_str(", none lost"),
-        Value::Missing(reason) => {
-            let _ = write!(text, ", losses not known ({reason})");
-        }
-        lost => {
-            let _ = write!(text, ", {} lost", lost.print());
-        }
-    }
-    match &ledger.filtered {
-        Value::Count(0) | Value::Missing(_) => {}
-        filtered => {
-            let _ = write!(text, ", {} filtered out", filtered.print());
-        }
-    }
-    match (&ledger.happened, ledger.closes) {
-        (Value::Missing(_), _) => {}
-        (happened, Some(true)) => {
-            let _ = write!(text, " = {} happened", happened.print());
-        }
-        (happened, Some(false)) => {
-            let _ = write!(text, " ≠ {} happened: the account does not close", happened.print());
-        }
-        (happened, None) => {
-            let _ = write!(text, " of {} that happened", happened.print());
-        }
-    }
-    text
 }
 
 fn checks(out: &mut String, checks: &[Check], options: &TextOptions) {
@@ -140,7 +93,7 @@ fn checks(out: &mut String, checks: &[Check], options: &TextOptions) {
         line(out, Level::Good, "checks", &text, options);
     }
     for check in named(Verdict::Differs) {
-        line(out, Level::Bad, "check", &difference_sentence(check), options);
+        line(out, Level::Bad, "check", &sentences::check(check), options);
     }
     let open: Vec<String> = named(Verdict::Unavailable)
         .map(|c| match &c.reason {
@@ -151,24 +104,6 @@ fn checks(out: &mut String, checks: &[Check], options: &TextOptions) {
     if !open.is_empty() {
         line(out, Level::Note, "not checked", &open.join(", "), options);
     }
-}
-
-/// A check that differs, in words.
-pub(crate) fn difference_sentence(check: &Check) -> String {
-    let mut text = format!(
-        "{}: {} from events, {} by {}",
-        check.what,
-        check.ours.print(),
-        check.theirs.print(),
-        check.source
-    );
-    if !matches!(check.difference, Value::Missing(_)) {
-        let _ = write!(text, " ({})", check.difference.print());
-    }
-    if let Some(reason) = &check.reason {
-        let _ = write!(text, ". {reason}");
-    }
-    text
 }
 
 fn line(out: &mut String, level: Level, label: &str, text: &str, options: &TextOptions) {

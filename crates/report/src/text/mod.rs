@@ -6,6 +6,7 @@ mod document;
 mod paint;
 mod table;
 
+pub use charts::{histogram, timeline};
 pub use document::document;
 pub use paint::TextOptions;
 pub use table::table;

@@ -1,0 +1,77 @@
+//! The account of events, checks and limits in words, the same in every format.
+
+use std::fmt::Write;
+
+use crate::{
+    document::{Check, Ledger, Limit, Verdict},
+    table::Value,
+};
+
+/// The account in words.
+pub fn ledger(ledger: &Ledger) -> String {
+    let mut text = format!("{} recorded", ledger.recorded.print());
+    match &ledger.lost {
+        Value::Count(0) => text.push_str(", none lost"),
+        Value::Missing(reason) => {
+            let _ = write!(text, ", losses not known ({reason})");
+        }
+        lost => {
+            let _ = write!(text, ", {} lost", lost.print());
+        }
+    }
+    match &ledger.filtered {
+        Value::Count(0) | Value::Missing(_) => {}
+        filtered => {
+            let _ = write!(text, ", {} filtered out", filtered.print());
+        }
+    }
+    match (&ledger.happened, ledger.closes) {
+        (Value::Missing(_), _) => {}
+        (happened, Some(true)) => {
+            let _ = write!(text, " = {} happened", happened.print());
+        }
+        (happened, Some(false)) => {
+            let _ = write!(text, " ≠ {} happened: the account does not close", happened.print());
+        }
+        (happened, None) => {
+            let _ = write!(text, " of {} that happened", happened.print());
+        }
+    }
+    text
+}
+
+/// A cross-check in words.
+pub fn check(check: &Check) -> String {
+    if check.verdict == Verdict::Unavailable {
+        let reason = check.reason.as_deref().unwrap_or("the reason is not known");
+        return format!("{}: not checked ({reason})", check.what);
+    }
+    let mut text = format!(
+        "{}: {} from events, {} by {}",
+        check.what,
+        check.ours.print(),
+        check.theirs.print(),
+        check.source
+    );
+    if !matches!(check.difference, Value::Missing(_)) {
+        let _ = write!(text, " ({})", check.difference.print());
+    }
+    if let Some(reason) = &check.reason {
+        let _ = write!(text, "; {reason}");
+    }
+    text
+}
+
+/// A limit in words.
+pub fn limit(limit: &Limit) -> String {
+    let verdict = match limit.holds {
+        Some(true) => "holds",
+        Some(false) => "does not hold",
+        None => "cannot be decided",
+    };
+    let found = match &limit.found {
+        Value::Missing(reason) => reason.to_string(),
+        found => format!("found {}", found.print()),
+    };
+    format!("{} at most {}: {found}, {verdict}", limit.what, limit.limit.print())
+}
