@@ -2,7 +2,7 @@
 
 mod recording;
 
-use recording::{Scratch, own_instances, spec_for, trace_cmd_report, tracefs_or_skip};
+use recording::{Scratch, own_instances, trace_cmd_report, tracefs_or_skip};
 use run::record::{FileFormat, RecordSpec, record};
 use testkit::load::Load;
 use testkit::skip::has_program;

@@ -21,7 +21,7 @@ pub enum RecordError {
         nearest: Vec<String>,
     },
     /// The kernel does not take a filter.
-    #[error("the filter '{filter}' of {event} is not accepted: {}\nthe fields of {event} are: {}", kernel_says.trim_end(), fields.join(", "))]
+    #[error("the filter '{filter}' of {event} is not accepted:\n{}\nthe fields of {event} are: {}", kernel_says.trim_end(), fields.join(", "))]
     BadFilter {
         /// The event.
         event: String,

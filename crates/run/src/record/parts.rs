@@ -166,11 +166,6 @@ impl Parts {
         self.keep = false;
         Ok(())
     }
-
-    /// Leaves the folder where it is.
-    pub fn keep(&mut self) {
-        self.keep = true;
-    }
 }
 
 impl Drop for Parts {

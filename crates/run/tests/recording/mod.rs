@@ -19,6 +19,19 @@ macro_rules! tracefs_or_skip {
 }
 pub(crate) use tracefs_or_skip;
 
+// Tests of one program run side by side; those that look for left-over instances run alone.
+static TURNS: std::sync::RwLock<()> = std::sync::RwLock::new(());
+
+/// Held by a test that records while others do.
+pub fn beside_others() -> impl Drop {
+    TURNS.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Held by a test during which no other of this program records.
+pub fn alone() -> impl Drop {
+    TURNS.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 /// A folder that goes with the test.
 pub struct Scratch {
     pub path: PathBuf,

@@ -1,0 +1,401 @@
+//! Whose events are recorded, what ends a recording, and what is left behind: nothing.
+
+mod recording;
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use kernel::tracefs::Tracefs;
+use recording::{Scratch, alone, beside_others, own_instances, spec_for, tracefs_or_skip};
+use run::record::{
+    EndedBy, RecordError, RecordSpec, Selection, StopReason, StopToken, estimate_rates, finish_cut_recording,
+    look_at_cut_recording, parts_folder, record,
+};
+use testkit::load::Load;
+
+const LOAD: Load = Load { calls: 20_000, threads: 1, pause: 0 };
+
+#[test]
+fn the_load_makes_exactly_its_calls() {
+    if !testkit::load::run_if_asked() {
+        assert_eq!(LOAD.total(), 20_000);
+    }
+}
+
+/// Run again with this set, the next test is a recorder that can be killed.
+const RECORDER: &str = "LOTSE_TEST_RECORDER";
+
+#[test]
+fn a_recorder_to_be_stopped_from_outside() {
+    let Ok(output) = std::env::var(RECORDER) else { return };
+    let mut spec = RecordSpec::new(&["sched:sched_switch"], output);
+    spec.handle_signals = true;
+    spec.rings.flush_interval = Duration::from_millis(50);
+    let outcome = record(&spec, &mut |progress| println!("PROGRESS {} {}", progress.bytes, progress.events));
+    match outcome {
+        Ok(outcome) => println!("ENDED {:?} {}", outcome.ended_by, outcome.ledger.recorded()),
+        Err(error) => println!("ERROR {error}"),
+    }
+}
+
+fn start_recorder(output: &std::path::Path, wrapper: &[&str]) -> (Child, impl Iterator<Item = String>) {
+    let own = std::env::current_exe().unwrap();
+    let mut command = match wrapper {
+        [] => Command::new(own),
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(own);
+            command
+        }
+    };
+    command.args(["--exact", "a_recorder_to_be_stopped_from_outside", "--nocapture", "--quiet"]);
+    let mut child = command.env(RECORDER, output).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    (child, lines)
+}
+
+fn instances() -> BTreeSet<String> {
+    Tracefs::open().unwrap().root().list("instances").unwrap().into_iter().collect()
+}
+
+fn instances_of(pid: u32) -> Vec<String> {
+    let prefix = format!("lotse-{pid}-");
+    instances().into_iter().filter(|name| name.starts_with(&prefix)).collect()
+}
+
+#[test]
+fn signals_end_a_recording_cleanly() {
+    tracefs_or_skip!();
+    for (name, number) in [("INT", 2), ("TERM", 15)] {
+        let scratch = Scratch::new("signal");
+        let output = scratch.file("t.dat");
+        let (mut child, mut lines) = start_recorder(&output, &[]);
+        lines.by_ref().filter(|line| line.starts_with("PROGRESS")).nth(1).expect("it records");
+        let pid = child.id();
+        assert!(
+            Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap().success()
+        );
+        let ended = lines.find(|line| line.contains("ENDED") || line.contains("ERROR")).unwrap();
+        assert!(ended.contains(&format!("Stop(Signal({number}))")), "{ended}");
+        assert!(child.wait().unwrap().success());
+        assert_eq!(scratch.names(), ["t.dat"]);
+        assert_eq!(instances_of(pid), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn after_a_kill_the_pages_are_readable_and_the_next_run_sweeps() {
+    tracefs_or_skip!();
+    let _shared = beside_others();
+    let scratch = Scratch::new("kill");
+    let output = scratch.file("t.dat");
+    let (mut child, lines) = start_recorder(&output, &[]);
+    let enough = |line: &String| {
+        let mut words = line.split(' ');
+        words.next() == Some("PROGRESS")
+            && words.next().and_then(|bytes| bytes.parse().ok()).unwrap_or(0) > 40_960u64
+    };
+    lines.into_iter().find(enough).expect("pages are fetched");
+    // While it runs there is nothing to finish.
+    let seen = look_at_cut_recording(&output).unwrap().unwrap();
+    assert!(seen.still_running && seen.bytes > 40_960, "{seen:?}");
+    assert!(matches!(finish_cut_recording(&output), Err(RecordError::BadParts { .. })));
+    let pid = child.id();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(instances_of(pid).len(), 1, "SIGKILL leaves the instance");
+
+    let (file, ledger) = finish_cut_recording(&output).unwrap();
+    assert_eq!(file, output);
+    assert!(ledger.cut && ledger.recorded() > 0 && ledger.ended_ns > ledger.started_ns, "{ledger:?}");
+    assert_eq!(scratch.names(), ["t.dat"]);
+    if testkit::skip::has_program("trace-cmd") {
+        let (report, _) = recording::trace_cmd_report(&file, &[]);
+        let switches = report.lines().filter(|line| line.contains(" sched_switch: ")).count() as u64;
+        assert_eq!(switches, ledger.recorded());
+    }
+    // The next recording removes what was left. Another test's recording may do it first.
+    let mut spec = spec_for(&LOAD, "0,1", &scratch);
+    spec.output = scratch.file("next.dat");
+    let outcome = record(&spec, &mut |_| {}).unwrap();
+    assert_eq!(instances_of(pid), Vec::<String>::new(), "swept: {:?}", outcome.swept);
+}
+
+#[test]
+fn a_full_disk_keeps_what_was_recorded() {
+    tracefs_or_skip!();
+    let scratch = Scratch::new("full");
+    // The small file system is seen by the recorder alone and goes with it.
+    let script =
+        format!("mount -t tmpfs -o size=600k tmpfs {0} && exec \"$0\" \"$@\"", scratch.path.display());
+    let mut others = Load { calls: 400_000, threads: 2, pause: 0 }.process("0,1");
+    let output = scratch.file("t.dat");
+    let own = std::env::current_exe().unwrap();
+    let recorder = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .arg(own)
+        .args(["--exact", "a_recorder_to_a_full_disk", "--nocapture", "--quiet"])
+        .env(RECORDER, &output)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = recorder.id();
+    others.spawn().unwrap().wait().unwrap();
+    let printed = recorder.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&printed.stdout);
+    let line = text.lines().find(|line| line.contains("FULL ")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains("FULL DiskFull exact"), "{line}");
+    assert_eq!(instances_of(pid), Vec::<String>::new());
+    assert_eq!(scratch.names(), Vec::<String>::new());
+}
+
+#[test]
+fn a_recorder_to_a_full_disk() {
+    let Ok(output) = std::env::var(RECORDER) else { return };
+    let spec = RecordSpec {
+        duration: Some(Duration::from_secs(5)),
+        ..RecordSpec::new(&["syscalls:*_getppid", "sched:*"], &output)
+    };
+    match record(&spec, &mut |_| {}) {
+        Ok(outcome) => {
+            let unwritten: u64 = outcome.ledger.cpus.iter().map(|cpu| cpu.lost.unwritten).sum();
+            let exact =
+                outcome.ledger.disagreements().is_empty() && unwritten > 0 && outcome.ledger.recorded() > 0;
+            let left = std::fs::read_dir(spec.output.parent().unwrap()).unwrap().count();
+            println!(
+                "FULL {:?} {} left={left} {:?}",
+                outcome.ended_by,
+                if exact { "exact" } else { "inexact" },
+                outcome.ledger
+            );
+        }
+        Err(error) => println!("FULL error {error}"),
+    }
+}
+
+#[test]
+fn bad_wishes_are_refused_with_words_and_leave_nothing() {
+    tracefs_or_skip!();
+    let _alone = alone();
+    let scratch = Scratch::new("bad");
+    let file = scratch.file("t.dat");
+    let switch = || RecordSpec {
+        duration: Some(Duration::from_millis(10)),
+        ..RecordSpec::new(&["sched:sched_switch"], &file)
+    };
+    let said = |spec: &RecordSpec| {
+        let error = record(spec, &mut |_| {}).unwrap_err();
+        assert_eq!(scratch.names(), Vec::<String>::new(), "{error}");
+        assert_eq!(own_instances(), Vec::<String>::new(), "{error}");
+        error.to_string()
+    };
+    assert_eq!(
+        said(&RecordSpec::new(&["sched:sched_swich"], &file)),
+        "no event matches 'sched:sched_swich'; did you mean sched:sched_switch?"
+    );
+    let mut spec = switch();
+    spec.events[0].filter = Some("prev_pdi > 3".to_owned());
+    let text = said(&spec);
+    assert!(text.contains("Field not found") && text.contains("prev_pid"), "{text}");
+    let spec = RecordSpec { command: Some(vec!["no-such-command-here".into()]), ..switch() };
+    assert!(said(&spec).starts_with("there is no command 'no-such-command-here'"));
+    let spec = RecordSpec { command: Some(vec!["/etc/passwd".into()]), ..switch() };
+    assert!(said(&spec).contains("cannot run '/etc/passwd'"));
+    let spec = RecordSpec { output: scratch.file("no/such/folder/t.dat"), ..switch() };
+    let text = said(&spec);
+    assert!(text.contains("make the folder") && text.contains("No such file"), "{text}");
+    let spec = RecordSpec { output: "/proc/t.dat".into(), ..switch() };
+    said(&spec);
+    let spec = RecordSpec { selection: Selection::Processes(vec![4_000_000]), ..switch() };
+    assert_eq!(said(&spec), "there is no process 4000000; it may have ended");
+    let spec = RecordSpec { cpus: Some(vec![0, 999]), ..switch() };
+    assert!(said(&spec).starts_with("CPU 999 is not online"));
+    let spec = RecordSpec { clock: "sundial".to_owned(), ..switch() };
+    assert!(said(&spec).contains("the clocks of this kernel are: [local] global"), "{}", said(&spec));
+    let spec = RecordSpec { output: scratch.path.clone(), ..switch() };
+    assert!(
+        said(&spec).contains("Is a directory") || said(&spec).contains("is a directory"),
+        "{}",
+        said(&spec)
+    );
+    // A command that exists and is no program fails only once it runs.
+    let fake = std::env::temp_dir().join(format!("lotse-fake-{}", std::process::id()));
+    std::fs::write(&fake, "\x7fELF").unwrap();
+    std::fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let spec = RecordSpec { command: Some(vec![fake.clone().into()]), ..switch() };
+    let text = said(&spec);
+    std::fs::remove_file(fake).unwrap();
+    assert!(text.contains("Exec format error"), "{text}");
+}
+
+#[test]
+fn parts_of_another_recording_are_not_overwritten() {
+    tracefs_or_skip!();
+    let _shared = beside_others();
+    let scratch = Scratch::new("parts");
+    let spec = spec_for(&LOAD, "0", &scratch);
+    std::fs::create_dir(parts_folder(&spec.output)).unwrap();
+    assert!(matches!(record(&spec, &mut |_| {}), Err(RecordError::PartsExist { .. })));
+    assert_eq!(scratch.names(), ["trace.dat.parts"]);
+}
+
+#[test]
+fn two_recordings_at_once_do_not_disturb_each_other() {
+    tracefs_or_skip!();
+    let _shared = beside_others();
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let run = |calls: u64| {
+            move || {
+                let load = Load { calls, ..LOAD };
+                let scratch = Scratch::new("two");
+                record(&spec_for(&load, "0,1", &scratch), &mut |_| {}).unwrap()
+            }
+        };
+        let both = [scope.spawn(run(50_000)), scope.spawn(run(70_000))];
+        both.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(outcomes.iter().map(|o| o.ledger.recorded()).collect::<Vec<_>>(), [50_000, 70_000]);
+    assert!(outcomes.iter().all(|o| o.ledger.lost() == 0 && o.ledger.disagreements().is_empty()));
+}
+
+#[test]
+fn a_process_is_followed_to_its_end_with_its_children() {
+    tracefs_or_skip!();
+    let _shared = beside_others();
+    let scratch = Scratch::new("pid");
+    // A shell that waits for a line, then runs the load as its child: only fork following sees it.
+    let words: Vec<_> = LOAD.command("0,1").iter().map(|word| word.to_str().unwrap().to_owned()).collect();
+    let script = format!("read line; {} >/dev/null", words.join(" "));
+    let mut shell = Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = shell.stdin.take();
+    let spec = RecordSpec {
+        selection: Selection::Processes(vec![shell.id()]),
+        ..RecordSpec::new(&["syscalls:sys_enter_getppid"], scratch.file("t.dat"))
+    };
+    let reaper = std::thread::spawn(move || shell.wait().unwrap());
+    let outcome = record(&spec, &mut |progress| {
+        if progress.phase == run::record::Phase::Recording {
+            drop(stdin.take());
+        }
+    })
+    .unwrap();
+    reaper.join().unwrap();
+    assert_eq!(outcome.ended_by, EndedBy::Command, "it ends with the process");
+    assert_eq!(outcome.ledger.happened(), LOAD.total());
+}
+
+#[test]
+fn a_cgroups_members_are_followed_as_they_come() {
+    tracefs_or_skip!();
+    let _shared = beside_others();
+    let hierarchies = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+    for root in hierarchies {
+        let group = std::path::Path::new(root).join(format!("lotse-test-{}", std::process::id()));
+        if std::fs::create_dir(&group).is_err() || !group.join("cgroup.procs").exists() {
+            let _ = std::fs::remove_dir(&group);
+            eprintln!("no cgroup can be made in {root}");
+            continue;
+        }
+        let scratch = Scratch::new("cgroup");
+        let stop = StopToken::new().unwrap();
+        let spec = RecordSpec {
+            selection: Selection::Cgroup(group.clone()),
+            stop: Some(stop.clone()),
+            ..RecordSpec::new(&["syscalls:sys_enter_getppid"], scratch.file("t.dat"))
+        };
+        let (armed, start) = std::sync::mpsc::channel();
+        let procs = group.join("cgroup.procs");
+        let worker = std::thread::spawn(move || {
+            start.recv().unwrap();
+            // Outside of the group: not recorded.
+            LOAD.process("0,1").status().unwrap();
+            let words: Vec<_> = LOAD.command("0,1").iter().map(|w| w.to_str().unwrap().to_owned()).collect();
+            // Joins, gives the follower time for one look (50 ms), then makes its calls.
+            let script = format!("echo $$ > {} && sleep 0.5 && exec {}", procs.display(), words.join(" "));
+            Command::new("sh").args(["-c", &script]).stdout(Stdio::null()).status().unwrap();
+            stop.request();
+        });
+        let outcome = record(&spec, &mut |progress| {
+            if progress.phase == run::record::Phase::Recording {
+                let _ = armed.send(());
+            }
+        })
+        .unwrap();
+        worker.join().unwrap();
+        std::fs::remove_dir(&group).unwrap();
+        assert_eq!(outcome.ended_by, EndedBy::Stop(StopReason::Asked));
+        assert_eq!(outcome.ledger.happened(), LOAD.total(), "{root}");
+    }
+}
+
+#[test]
+fn only_the_cpus_asked_for_are_recorded() {
+    tracefs_or_skip!();
+    let _shared = beside_others();
+    if kernel::cpu::online().unwrap().len() < 2 {
+        testkit::skipped!("one CPU only");
+    }
+    for (cpu, expected) in [(0, LOAD.total()), (1, 0)] {
+        let scratch = Scratch::new("cpu");
+        let mut spec = spec_for(&LOAD, "0", &scratch);
+        spec.cpus = Some(vec![cpu]);
+        let outcome = record(&spec, &mut |_| {}).unwrap();
+        assert_eq!(outcome.ledger.happened(), expected, "CPU {cpu}");
+    }
+}
+
+#[test]
+fn a_duration_ends_a_recording_and_its_command() {
+    tracefs_or_skip!();
+    let _shared = beside_others();
+    let scratch = Scratch::new("duration");
+    let mut spec = RecordSpec::new(&["sched:sched_switch"], scratch.file("t.dat"));
+    spec.command = Some(["sleep", "60"].iter().map(|word| word.into()).collect());
+    spec.duration = Some(Duration::from_millis(200));
+    let begun = Instant::now();
+    let outcome = record(&spec, &mut |_| {}).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert_eq!(outcome.ended_by, EndedBy::Duration);
+    assert!(!outcome.command_status.unwrap().success());
+    assert!(outcome.ledger.recorded() > 0);
+}
+
+#[test]
+fn a_panic_of_the_caller_leaves_nothing() {
+    tracefs_or_skip!();
+    let _alone = alone();
+    let scratch = Scratch::new("panic");
+    let spec = RecordSpec {
+        duration: Some(Duration::from_secs(20)),
+        ..RecordSpec::new(&["sched:sched_switch"], scratch.file("t.dat"))
+    };
+    let result = std::panic::catch_unwind(|| {
+        record(&spec, &mut |progress| assert_ne!(progress.phase, run::record::Phase::Recording, "on purpose"))
+    });
+    assert!(result.is_err());
+    assert_eq!(scratch.names(), Vec::<String>::new());
+    assert_eq!(own_instances(), Vec::<String>::new());
+}
+
+#[test]
+fn rates_are_measured_before_anything_is_recorded() {
+    tracefs_or_skip!();
+    let _shared = beside_others();
+    let scratch = Scratch::new("rates");
+    let mut load = Load { calls: 3_000_000, threads: 1, pause: 0 }.process("0").spawn().unwrap();
+    let spec = RecordSpec {
+        cpus: Some(vec![0]),
+        ..RecordSpec::new(&["syscalls:sys_enter_getppid"], scratch.file("t.dat"))
+    };
+    let rates = estimate_rates(&spec, Duration::from_millis(200)).unwrap();
+    load.kill().unwrap();
+    load.wait().unwrap();
+    let cpu = rates.cpus[0];
+    assert!(cpu.events_per_second > 1_000.0, "{rates:?}");
+    // Header, common fields and the number: 4 + 8 + 4 + alignment.
+    assert!((12.0..=40.0).contains(&cpu.bytes_per_event.unwrap()), "{rates:?}");
+    assert!(rates.needs(1 << 16).ring_kb_per_cpu >= 1024);
+    assert_eq!(scratch.names(), Vec::<String>::new());
+}
