@@ -1,3 +1,5 @@
 //! A recipe in, a run folder out: preflight, compile, load, record, drain, account, store. Parses no arguments and draws nothing.
 
+pub mod metric;
+pub mod recipe;
 pub mod record;
