@@ -1,2 +1,22 @@
-//! The `lotse` command: arguments in, exit status out.
-fn main() {}
+//! The `lotse` command: arguments in, exit status out. Holds no logic that another crate
+//! could: each command is one file, which gathers, calls and prints.
+
+mod arguments;
+mod commands;
+mod console;
+mod exit;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = match arguments::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return exit::usage(&error),
+    };
+    let mut console = console::Console::new(&arguments.global);
+    let outcome = commands::run(&arguments.command, &mut console);
+    exit::code(outcome, &mut console)
+}

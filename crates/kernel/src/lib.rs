@@ -4,6 +4,7 @@
 pub mod error;
 pub mod clock;
 pub mod cpu;
+pub mod terminal;
 pub mod files;
 pub mod directory;
 pub mod procfs;

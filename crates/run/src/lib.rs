@@ -3,3 +3,7 @@
 pub mod metric;
 pub mod recipe;
 pub mod record;
+pub mod preflight;
+pub mod wall_time;
+pub mod run_record;
+pub mod folder;

@@ -78,11 +78,16 @@ impl Abilities {
             btf_bytes: std::fs::metadata("/sys/kernel/btf/vmlinux").ok().map(|file| file.len()),
             perf_own: try_count(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, Scope::OwnProcess),
             perf_system: try_count(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, Scope::FirstCpu),
-            hardware_counters: try_count(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, Scope::OwnProcess),
+            hardware_counters: Abilities::hardware_counters(),
             kprobes: has_unit("kprobe", "CONFIG_KPROBE_EVENTS"),
             uprobes: has_unit("uprobe", "CONFIG_UPROBE_EVENTS"),
             pmus,
         }
+    }
+
+    /// Whether cycles can be counted in hardware, asked alone.
+    pub fn hardware_counters() -> Ability {
+        try_count(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, Scope::OwnProcess)
     }
 }
 

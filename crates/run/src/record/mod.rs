@@ -46,6 +46,8 @@ pub struct Progress {
     pub events: u64,
     /// Events lost so far.
     pub lost: u64,
+    /// The command's process, once it exists.
+    pub command_pid: Option<u32>,
 }
 
 /// The phases of a recording, in their order.
@@ -53,8 +55,12 @@ pub struct Progress {
 pub enum Phase {
     /// Rings are being set up.
     Preparing,
-    /// Events are being recorded.
+    /// Events are being recorded. First told when they flow and the command has not been
+    /// released yet: counters read then and at [`Phase::Ending`] bound a span that is
+    /// recorded whole.
     Recording,
+    /// Events still flow, for the last time: the command, if there was one, has ended.
+    Ending,
     /// Recording is over; the trace file is being written.
     Writing,
 }
@@ -72,6 +78,8 @@ pub struct RecordOutcome {
     pub ended_by: EndedBy,
     /// How the command ended, if there was one.
     pub command_status: Option<ExitStatus>,
+    /// The command's process.
+    pub command_pid: Option<u32>,
     /// The events recorded, "system:name", in the order asked for.
     pub events: Vec<String>,
     /// Instances of dead runs that were found and removed.
@@ -103,13 +111,14 @@ pub fn record(spec: &RecordSpec, tell: &mut dyn FnMut(Progress)) -> Result<Recor
     };
     let signals = spec.handle_signals.then(|| SignalsStop::route_to(&stop));
     let mut progress =
-        Progress { phase: Phase::Preparing, elapsed: Duration::ZERO, bytes: 0, events: 0, lost: 0 };
+        Progress { phase: Phase::Preparing, elapsed: Duration::ZERO, bytes: 0, events: 0, lost: 0, command_pid: None };
     tell(progress);
     let mut recording = recording::Recording::arm(spec)?;
     let ended_by = recording.run(spec, &stop, signals.as_ref(), &mut |now| {
         progress = now;
         tell(now);
     })?;
+    tell(Progress { phase: Phase::Ending, ..progress });
     let (mut recorded, command_status) = recording.finish(spec.kernel_symbols)?;
     tell(Progress { phase: Phase::Writing, ..progress });
     let ended_by = if recorded.disk_full { EndedBy::DiskFull } else { ended_by };
@@ -117,5 +126,6 @@ pub fn record(spec: &RecordSpec, tell: &mut dyn FnMut(Progress)) -> Result<Recor
     let events = recorded.manifest.events.clone();
     let (ledger, file_bytes) = assemble::assemble(recorded, &spec.output, spec.kernel_symbols, false)?;
     let file = spec.output.clone();
-    Ok(RecordOutcome { file, file_bytes, ledger, ended_by, command_status, events, swept, notes })
+    let command_pid = progress.command_pid;
+    Ok(RecordOutcome { file, file_bytes, ledger, ended_by, command_status, command_pid, events, swept, notes })
 }

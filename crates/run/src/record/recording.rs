@@ -45,6 +45,7 @@ pub(super) struct Recording {
     // Declared in the order in which they have to be dropped.
     stopped_command: Option<StoppedCommand>,
     command: Option<RunningCommand>,
+    command_pid: Option<u32>,
     drainers: Vec<Drainer>,
     free_buffer: Option<File>,
     counter: Option<Instance>,
@@ -123,6 +124,7 @@ impl Recording {
         let mut recording = Recording {
             stopped_command,
             command: None,
+            command_pid: None,
             drainers,
             free_buffer: Some(free_buffer),
             counter,
@@ -187,6 +189,8 @@ impl Recording {
         self.stats_at_ns = self.manifest.started_ns;
         self.instance().set_tracing(true)?;
         self.parts().write_manifest(&self.manifest)?;
+        self.command_pid = self.stopped_command.as_ref().map(StoppedCommand::pid);
+        tell(self.look(Phase::Recording)?);
         if let Some(stopped) = self.stopped_command.take() {
             let name = spec.command.as_ref().and_then(|words| words.first()).cloned().unwrap_or_default();
             let released = stopped.release();
@@ -295,6 +299,7 @@ impl Recording {
             bytes: self.counters.bytes.load(Ordering::Relaxed),
             events: self.stats.values().map(|stats| stats.read + stats.entries).sum(),
             lost: self.stats.values().map(RingStats::lost).sum(),
+            command_pid: self.command_pid,
         })
     }
 

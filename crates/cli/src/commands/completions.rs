@@ -1,0 +1,24 @@
+//! `lotse completions`: a script for the user's shell.
+
+use clap::{Args, CommandFactory};
+
+use crate::arguments::Arguments;
+use crate::console::Console;
+use crate::exit::Outcome;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: lotse completions bash > ~/.local/share/bash-completion/completions/lotse")]
+pub struct Completions {
+    /// The shell
+    shell: clap_complete::Shell,
+}
+
+impl Completions {
+    pub fn run(&self, console: &mut Console) -> anyhow::Result<Outcome> {
+        // The generator panics where it cannot write; a buffer always takes it.
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Arguments::command(), "lotse", &mut script);
+        console.out().write_all(&script)?;
+        Ok(Outcome::Done)
+    }
+}

@@ -1,0 +1,132 @@
+//! `lotse list`: what can be traced here, by name, with fields and types.
+
+mod catalogue;
+mod pattern;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::console::Console;
+use crate::exit::Outcome;
+use catalogue::{Catalogue, Entry, FieldLine};
+use pattern::Pattern;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lotse list                         every event, one a line
+  lotse list 'sched:*' -v            the scheduler's tracepoints with their fields
+  lotse list 'rawtracepoint:*waking' -v   arguments, from the kernel's type information
+  lotse list '*fault*'               whatever has fault in its name")]
+pub struct List {
+    /// Names with * and ?; with or without the kind before them
+    pattern: Option<String>,
+    /// With fields: type, name, offset, size and sign
+    // Not the global `--verbose`, which is about stderr.
+    #[arg(short = 'v', long = "fields")]
+    fields: bool,
+    /// As JSON, version 1, with fields
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    pub fn run(&self, console: &mut Console) -> anyhow::Result<Outcome> {
+        let catalogue = Catalogue::open();
+        for reason in catalogue.unreachable() {
+            console.warn(reason);
+        }
+        let entries = catalogue.entries();
+        let text = self.pattern.as_deref().unwrap_or("*");
+        let pattern = Pattern::new(text);
+        let chosen: Vec<&Entry> = entries.iter().filter(|entry| pattern.matches(entry.kind, &entry.name)).collect();
+        if chosen.is_empty() {
+            anyhow::bail!("{}", no_match(text, &entries));
+        }
+        if self.json {
+            return self.print_json(&catalogue, &chosen, console);
+        }
+        let mut text = String::new();
+        for entry in chosen {
+            text.push_str(entry.kind);
+            text.push(':');
+            text.push_str(&entry.name);
+            text.push('\n');
+            if self.fields {
+                describe(&catalogue, entry, &mut text);
+            }
+        }
+        console.out().write_all(text.as_bytes())?;
+        Ok(Outcome::Done)
+    }
+
+    fn print_json(&self, catalogue: &Catalogue, chosen: &[&Entry], console: &mut Console) -> anyhow::Result<Outcome> {
+        let events = chosen.iter().map(|entry| {
+            let details = catalogue.details(entry);
+            JsonEvent {
+                kind: entry.kind,
+                name: &entry.name,
+                id: details.id,
+                available: entry.available,
+                about: entry.about,
+                fields: details.fields,
+                print_format: details.print_format,
+            }
+        });
+        let json = Json { version: 1, kind: "events", events: events.collect() };
+        serde_json::to_writer(console.out(), &json)?;
+        writeln!(console.out())?;
+        Ok(Outcome::Done)
+    }
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    version: u32,
+    kind: &'static str,
+    events: Vec<JsonEvent<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonEvent<'a> {
+    kind: &'static str,
+    name: &'a str,
+    id: Option<u16>,
+    available: bool,
+    about: Option<&'static str>,
+    fields: Vec<FieldLine>,
+    print_format: Option<String>,
+}
+
+fn describe(catalogue: &Catalogue, entry: &Entry, text: &mut String) {
+    use std::fmt::Write;
+    if let Some(about) = entry.about {
+        let _ = writeln!(text, "    {about}{}", if entry.available { "" } else { " (not on this machine)" });
+    }
+    let fields = catalogue.details(entry).fields;
+    let declared = |field: &FieldLine| format!("{};", field.declaration);
+    let width = fields.iter().map(|field| declared(field).len()).max().unwrap_or(0).min(48);
+    for field in &fields {
+        let _ = match (field.offset, field.size, field.signed) {
+            (Some(offset), Some(size), Some(signed)) => {
+                let sign = if signed { "signed" } else { "unsigned" };
+                writeln!(text, "    {:width$}  offset {offset:>3}  size {size:>2}  {sign}", declared(field))
+            }
+            _ => writeln!(text, "    {}", declared(field)),
+        };
+    }
+}
+
+fn no_match(pattern: &str, entries: &[Entry]) -> String {
+    let with_kind: Vec<String> = entries.iter().map(|entry| format!("{}:{}", entry.kind, entry.name)).collect();
+    let names = entries.iter().map(|entry| entry.name.as_str());
+    let alone = entries.iter().filter_map(|entry| entry.name.split_once(':').map(|(_, name)| name));
+    let mut near: Vec<&str> = bpf::btf::nearest(pattern, with_kind.iter().map(String::as_str).chain(names), 3);
+    if near.is_empty() {
+        near = bpf::btf::nearest(pattern, alone, 3);
+    }
+    let advice = match near.as_slice() {
+        [] => "`lotse list` shows all there are; patterns take * and ?".to_owned(),
+        names => format!("did you mean {}?", names.join(", ")),
+    };
+    format!("no event matches `{pattern}`; {advice}")
+}
