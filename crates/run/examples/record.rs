@@ -44,7 +44,7 @@ fn main() {
             recorded = Some(begun.elapsed());
             drain_cpu = kernel::clock::process_cpu_ns();
         }
-        Phase::Preparing => {}
+        Phase::Preparing | Phase::Ending => {}
     });
     match outcome {
         Ok(outcome) => {
