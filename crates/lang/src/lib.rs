@@ -14,6 +14,8 @@ pub mod types;
 
 pub mod schema;
 
+pub mod layout;
+
 pub mod hir;
 pub mod syntax;
 
