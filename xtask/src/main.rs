@@ -25,6 +25,11 @@ const COMMANDS: &[Command] = &[
         what: "format, lints, structure, all tests; lists what had to be skipped and why",
         run: test::run_all,
     },
+    Command {
+        name: "load-calls",
+        what: "the load of a benchmark: N cheap system calls, timed",
+        run: bench::events::load_calls,
+    },
     Command { name: "bench", what: "the design's budgets, as ratios against the peers", run: bench::run },
     Command {
         name: "structure",

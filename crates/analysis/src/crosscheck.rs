@@ -260,7 +260,12 @@ fn not_comparable(result: &SchedResult, counter: &Counter) -> String {
 }
 
 /// Seeks the reason of a difference: filters, then losses, then the clock.
-fn explain(result: &SchedResult, counter: &Counter, ours: u64, circumstances: &Circumstances) -> (Verdict, String) {
+fn explain(
+    result: &SchedResult,
+    counter: &Counter,
+    ours: u64,
+    circumstances: &Circumstances,
+) -> (Verdict, String) {
     let missing = counter.value.saturating_sub(ours);
     // A filter only ever keeps events out, so it cannot explain that we have more.
     if !circumstances.filters.is_empty() && ours < counter.value {

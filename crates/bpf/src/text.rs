@@ -213,7 +213,13 @@ fn parse_line(line: &str) -> Option<Instruction> {
         let symbol = words.next()?;
         let op = JUMP_OPS.into_iter().find(|op| jump_symbol(*op) == symbol)?;
         let right = operand(words.next()?, width)?;
-        return Some(Instruction::JumpIf { width, op, left, right, offset: distance(target)?.try_into().ok()? });
+        return Some(Instruction::JumpIf {
+            width,
+            op,
+            left,
+            right,
+            offset: distance(target)?.try_into().ok()?,
+        });
     }
     if let Some(rest) = line.strip_prefix("lock ") {
         return parse_atomic(rest);
@@ -420,7 +426,8 @@ mod tests {
 
     #[test]
     fn slots_are_what_the_kernel_documents() {
-        let program = parse("r0 = 1\nr1 = map[0] ; a map\nif w1 s> 2 goto pc+1\n*(u32 *)(r10 -4) = r1\nexit").unwrap();
+        let program =
+            parse("r0 = 1\nr1 = map[0] ; a map\nif w1 s> 2 goto pc+1\n*(u32 *)(r10 -4) = r1\nexit").unwrap();
         let bytes = encode(&program, MapReferences::Descriptors(&[9]));
         assert_eq!(bytes[..8], [0xb7, 0, 0, 0, 1, 0, 0, 0]);
         assert_eq!(bytes[8..24], [0x18, 0x11, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);

@@ -61,15 +61,19 @@ impl SystemCounters {
         let mut counters = SystemCounters::default();
         for line in text.lines() {
             let Some((key, rest)) = line.split_once(' ') else { continue };
-            let first = || rest.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
+            let first =
+                || rest.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
             match key {
                 "ctxt" => counters.context_switches = first(),
                 "processes" => counters.forks = first(),
                 "intr" => counters.interrupts = first(),
                 "softirq" => counters.soft_interrupts = first(),
                 _ => {
-                    let Some(cpu) = key.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok()) else { continue };
-                    let times: Vec<u64> = rest.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
+                    let Some(cpu) = key.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok()) else {
+                        continue;
+                    };
+                    let times: Vec<u64> =
+                        rest.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
                     let time = |index: usize| times.get(index).copied().unwrap_or(0);
                     counters.cpus.push(CpuTimes {
                         cpu,
@@ -164,7 +168,8 @@ mod tests {
         let counters = SystemCounters::parse(text);
         assert_eq!((counters.context_switches, counters.forks), (123, 45));
         assert_eq!((counters.interrupts, counters.soft_interrupts), (77, 6));
-        let expected = CpuTimes { cpu: 0, user: 11, system: 3, idle: 400, io_wait: 5, irq: 0, soft_irq: 7, steal: 8 };
+        let expected =
+            CpuTimes { cpu: 0, user: 11, system: 3, idle: 400, io_wait: 5, irq: 0, soft_irq: 7, steal: 8 };
         assert_eq!(counters.cpus, [expected, CpuTimes { cpu: 3, user: 1, idle: 2, ..CpuTimes::default() }]);
     }
 

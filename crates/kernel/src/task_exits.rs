@@ -203,7 +203,8 @@ fn exits_in(mut bytes: &[u8]) -> Vec<ThreadExit> {
                 continue;
             }
             let find = |wanted| attributes(value).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
-            let tid = find(TASKSTATS_TYPE_PID).and_then(|value| Some(u32::from_ne_bytes(*value.first_chunk()?)));
+            let tid =
+                find(TASKSTATS_TYPE_PID).and_then(|value| Some(u32::from_ne_bytes(*value.first_chunk()?)));
             if let (Some(tid), Some(stats)) = (tid, find(TASKSTATS_TYPE_STATS))
                 && let Some(exit) = exit_of(tid, stats)
             {

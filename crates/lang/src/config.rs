@@ -177,8 +177,11 @@ pub const VARIABLES: &[(&str, Set)] = &[
     ("max_strlen", |c, v| Ok(c.max_strlen = v.in_range(1..=32 * 1024)?)),
     ("max_type_res_iterations", |_, v| v.number().map(|_| ())),
     ("missing_probes", |c, v| {
-        let choices =
-            [("error", MissingProbes::Error), ("warn", MissingProbes::Warn), ("ignore", MissingProbes::Ignore)];
+        let choices = [
+            ("error", MissingProbes::Error),
+            ("warn", MissingProbes::Warn),
+            ("ignore", MissingProbes::Ignore),
+        ];
         Ok(c.missing_probes = v.one_of(&choices)?)
     }),
     ("on_stack_limit", |c, v| Ok(c.on_stack_limit = v.in_range(0..=512)?)),
@@ -198,7 +201,15 @@ pub const VARIABLES: &[(&str, Set)] = &[
 ];
 
 fn unstable(_: &mut Config, value: &Value) -> Result<(), String> {
-    value.one_of(&[("error", ()), ("warn", ()), ("enable", ()), ("1", ()), ("0", ()), ("true", ()), ("false", ())])
+    value.one_of(&[
+        ("error", ()),
+        ("warn", ()),
+        ("enable", ()),
+        ("1", ()),
+        ("0", ()),
+        ("true", ()),
+        ("false", ()),
+    ])
 }
 
 /// Stack formats by name.

@@ -124,7 +124,11 @@ pub trait Environment {
     }
 
     /// Functions of loaded BPF programs that match, as `(program id, function)`.
-    fn bpf_functions(&self, program: Option<u32>, pattern: &Pattern) -> Result<Vec<(u32, String)>, Unanswered> {
+    fn bpf_functions(
+        &self,
+        program: Option<u32>,
+        pattern: &Pattern,
+    ) -> Result<Vec<(u32, String)>, Unanswered> {
         let _ = (program, pattern);
         unanswered("loaded BPF programs")
     }

@@ -199,7 +199,9 @@ impl MapValue {
             MapValue::Plain(ty) => ty.size(),
             MapValue::Count | MapValue::Sum { .. } => 8,
             MapValue::Min { .. } | MapValue::Max { .. } | MapValue::Avg { .. } | MapValue::Stats { .. } => 16,
-            MapValue::Hist { bits } | MapValue::LogLinear { bits } => crate::aggregate::hist_buckets(*bits) * 8,
+            MapValue::Hist { bits } | MapValue::LogLinear { bits } => {
+                crate::aggregate::hist_buckets(*bits) * 8
+            }
             MapValue::Lhist { min, max, step } => crate::aggregate::lhist_buckets(*min, *max, *step) * 8,
             MapValue::TimeSeries { intervals, .. } => intervals * TIME_SERIES_SLOT_BYTES,
         }

@@ -7,6 +7,7 @@
 
 mod measure;
 mod startup;
+pub mod events;
 
 use std::process::Command;
 
@@ -20,11 +21,18 @@ struct Benchmark {
     run: fn(&mut Table) -> Result<()>,
 }
 
-const BENCHMARKS: &[Benchmark] = &[Benchmark {
-    name: "startup",
-    what: "Enter → attached → gone, for one-liners, against bpftrace",
-    run: startup::run,
-}];
+const BENCHMARKS: &[Benchmark] = &[
+    Benchmark {
+        name: "startup",
+        what: "Enter → attached → gone, for one-liners, against bpftrace",
+        run: startup::run,
+    },
+    Benchmark {
+        name: "events",
+        what: "added time per event of aggregating programs, against bpftrace and C",
+        run: events::run,
+    },
+];
 
 /// Builds the release binary and runs the named benchmarks, or all.
 pub fn run(names: &[String]) -> Result<()> {
@@ -47,7 +55,7 @@ pub fn run(names: &[String]) -> Result<()> {
 
 /// Prints result lines and counts the goals that held.
 #[derive(Default)]
-struct Table {
+pub(crate) struct Table {
     judged: usize,
     held: usize,
 }
@@ -92,7 +100,8 @@ fn verdict(holds: bool) -> &'static str {
 
 /// How a figure is shown.
 #[derive(Clone, Copy)]
-enum Unit {
+pub(crate) enum Unit {
+    Nanoseconds,
     Milliseconds,
     Megabytes,
 }
@@ -100,6 +109,7 @@ enum Unit {
 impl Unit {
     fn show(self, value: f64) -> String {
         match self {
+            Unit::Nanoseconds => format!("{value:.1} ns"),
             Unit::Milliseconds => format!("{value:.2} ms"),
             Unit::Megabytes => format!("{value:.1} MB"),
         }

@@ -29,7 +29,8 @@ impl Machine {
         let fault = |what: String| Fault { slot, what: format!("bpf_{}: {what}", known.name) };
         let mut values = [0; 5];
         for (at, _) in known.arguments.iter().enumerate() {
-            values[at] = arguments[at].ok_or_else(|| fault(format!("argument {} is not initialised", at + 1)))?;
+            values[at] =
+                arguments[at].ok_or_else(|| fault(format!("argument {} is not initialised", at + 1)))?;
         }
         match helper {
             id::LOOP => return self.bpf_loop(code, slot, values, depth),
@@ -41,7 +42,8 @@ impl Machine {
     }
 
     fn function(&self, slot: u32, value: u64) -> Result<u32, Fault> {
-        u32::try_from(value.wrapping_sub(FUNCTION_TAG)).map_err(|_| Fault { slot, what: "not a callback".into() })
+        u32::try_from(value.wrapping_sub(FUNCTION_TAG))
+            .map_err(|_| Fault { slot, what: "not a callback".into() })
     }
 
     fn bpf_loop(&mut self, code: &Code<'_>, slot: u32, values: [u64; 5], depth: u32) -> Result<u64, Fault> {
@@ -70,7 +72,9 @@ impl Machine {
             let live = &self.maps[index];
             live.entries
                 .iter()
-                .map(|(key, regions)| (key.clone(), *regions.get(self.world.cpu as usize).unwrap_or(&regions[0])))
+                .map(|(key, regions)| {
+                    (key.clone(), *regions.get(self.world.cpu as usize).unwrap_or(&regions[0]))
+                })
                 .collect()
         } else {
             return Err(Fault { slot, what: "for_each_map_elem over arrays is not interpreted".into() });
@@ -129,7 +133,9 @@ impl Machine {
             id::PROBE_READ_STR | id::PROBE_READ_KERNEL_STR | id::PROBE_READ_USER_STR => {
                 self.probe_read_str(a, b, c)? as u64
             }
-            id::KTIME_GET_NS | id::KTIME_GET_BOOT_NS | id::KTIME_GET_TAI_NS | id::KTIME_GET_COARSE_NS => self.clock(),
+            id::KTIME_GET_NS | id::KTIME_GET_BOOT_NS | id::KTIME_GET_TAI_NS | id::KTIME_GET_COARSE_NS => {
+                self.clock()
+            }
             id::JIFFIES64 => self.clock() / 4_000_000,
             id::GET_PRANDOM_U32 => {
                 self.world.random = self.world.random.wrapping_add(1);
@@ -188,7 +194,8 @@ impl Machine {
         let key = self.memory.read(key, spec.key_size.into())?.to_vec();
         let live = &self.maps[index];
         if live.spec.kind.hashed() {
-            let region = live.entries.get(&key).map(|regions| *regions.get(cpu as usize).unwrap_or(&regions[0]));
+            let region =
+                live.entries.get(&key).map(|regions| *regions.get(cpu as usize).unwrap_or(&regions[0]));
             return Ok(region.map_or(0, |region| self.memory.address(region)));
         }
         let number = u32::from_le_bytes(key.try_into().map_err(|_| "array keys have 4 bytes")?);
@@ -234,7 +241,8 @@ impl Machine {
             self.maps[index].entries.pop_first();
         }
         let copies = if spec.kind.per_cpu() { self.cpus } else { 1 };
-        let regions: Vec<u32> = (0..copies).map(|_| self.memory.add(spec.value_size as usize, true)).collect();
+        let regions: Vec<u32> =
+            (0..copies).map(|_| self.memory.add(spec.value_size as usize, true)).collect();
         // As the kernel does: on an insert the other CPUs' values are zero.
         self.memory.fill(*regions.get(cpu).unwrap_or(&regions[0]), &bytes);
         self.maps[index].entries.insert(key, regions);

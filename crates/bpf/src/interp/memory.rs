@@ -82,15 +82,15 @@ impl Memory {
     }
 
     pub(super) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), String> {
-        let wrong = || format!("write of {} bytes at {address:#x} outside of the program's memory", bytes.len());
+        let wrong =
+            || format!("write of {} bytes at {address:#x} outside of the program's memory", bytes.len());
         let (number, offset) = self.place(address).ok_or_else(wrong)?;
         let region = self.regions.get_mut(&number).ok_or_else(wrong)?;
         let end = offset.checked_add(bytes.len()).ok_or_else(wrong)?;
         let size = region.bytes.len();
-        let room = region
-            .bytes
-            .get_mut(offset..end)
-            .ok_or_else(|| format!("write of {} bytes at offset {offset} of a region of {size} bytes", bytes.len()))?;
+        let room = region.bytes.get_mut(offset..end).ok_or_else(|| {
+            format!("write of {} bytes at offset {offset} of a region of {size} bytes", bytes.len())
+        })?;
         room.copy_from_slice(bytes);
         if let Some(written) = &mut region.written {
             written[offset..end].fill(true);

@@ -40,7 +40,11 @@ struct Frame {
 
 impl Frame {
     fn get(&self, reg: Reg) -> Result<u64, String> {
-        if self.set >> reg.0 & 1 == 0 { Err(format!("{reg} is not initialised")) } else { Ok(self.values[reg.0 as usize]) }
+        if self.set >> reg.0 & 1 == 0 {
+            Err(format!("{reg} is not initialised"))
+        } else {
+            Ok(self.values[reg.0 as usize])
+        }
     }
 
     fn put(&mut self, reg: Reg, value: u64) -> Result<(), String> {
@@ -111,7 +115,9 @@ impl Machine {
                 Next::Return => return frame.get(R0).map_err(fault),
                 Next::Skip(distance) => {
                     let target = i64::from(slot) + i64::from(instruction.slots()) + distance;
-                    usize::try_from(target).ok().and_then(|target| code.at_slot.get(target).copied().flatten())
+                    usize::try_from(target)
+                        .ok()
+                        .and_then(|target| code.at_slot.get(target).copied().flatten())
                 }
             };
         }
@@ -234,7 +240,10 @@ impl Machine {
                     Imm64::MapValue { map, offset } => {
                         let live = self.maps.get(map as usize).ok_or("no such map")?;
                         let region = *live.arrays.first().ok_or("no direct addresses in this kind of map")?;
-                        if live.spec.kind.per_cpu() || live.spec.max_entries != 1 || offset >= live.spec.value_size {
+                        if live.spec.kind.per_cpu()
+                            || live.spec.max_entries != 1
+                            || offset >= live.spec.value_size
+                        {
                             return Err("direct addresses need an array of one element".into());
                         }
                         self.memory.address(region) + u64::from(offset)
@@ -251,13 +260,16 @@ impl Machine {
                         op,
                         JumpOp::SignedGt | JumpOp::SignedGe | JumpOp::SignedLt | JumpOp::SignedLe
                     );
-                    let narrow =
-                        |value: u64| if signed { i64::from(value as i32) as u64 } else { u64::from(value as u32) };
+                    let narrow = |value: u64| {
+                        if signed { i64::from(value as i32) as u64 } else { u64::from(value as u32) }
+                    };
                     (left, right) = (narrow(left), narrow(right));
                 }
                 return Ok(op.holds(left, right).then_some(offset.into()));
             }
-            Instruction::CallKernel { btf_id, .. } => return Err(format!("no kernel function {btf_id} here")),
+            Instruction::CallKernel { btf_id, .. } => {
+                return Err(format!("no kernel function {btf_id} here"));
+            }
             Instruction::Exit
             | Instruction::Jump { .. }
             | Instruction::JumpLong { .. }

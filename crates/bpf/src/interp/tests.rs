@@ -65,7 +65,10 @@ fn broken_rules_are_named() {
     let mut machine = Machine::with_maps(&[MapSpec::array("a", 8, 1)], 1);
     let mut what = |text: &str| run(text, &mut machine).unwrap_err().to_string();
     assert_eq!(what("r0 = r3\nexit"), "slot 0: r3 is not initialised");
-    assert_eq!(what("r0 = 0\nr0 = *(u64 *)(r1 +16)\nexit"), "slot 1: read of 8 bytes at offset 16 of a region of 16 bytes");
+    assert_eq!(
+        what("r0 = 0\nr0 = *(u64 *)(r1 +16)\nexit"),
+        "slot 1: read of 8 bytes at offset 16 of a region of 16 bytes"
+    );
     assert_eq!(what("r0 = *(u64 *)(r10 -8)\nexit"), "slot 0: read of uninitialised stack, 8 bytes at -8");
     assert!(what("*(u64 *)(r10 +0) = 1\nexit").contains("offset 512"));
     assert!(what("r1 = 5\nr0 = *(u8 *)(r1 +0)\nexit").contains("no pointer"));

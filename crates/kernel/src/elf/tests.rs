@@ -25,7 +25,8 @@ fn a_library_has_static_probes_with_arguments() {
     };
     let elf = ElfFile::open(path).unwrap();
     let probes = elf.static_probes();
-    let Some(probe) = probes.iter().find(|probe| probe.provider == "libstdcxx" && probe.name == "throw") else {
+    let Some(probe) = probes.iter().find(|probe| probe.provider == "libstdcxx" && probe.name == "throw")
+    else {
         testkit::skipped!("this libstdc++ has no static probes");
     };
     assert!(elf.is_code(probe.file_offset));

@@ -158,7 +158,14 @@ fn try_count(kind: u32, config: u64, scope: Scope) -> Ability {
     // SAFETY: `attr` is as long as its size field says and lives through the call; the rest
     // are integers.
     let result = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attr, pid, cpu, -1 as libc::c_long, PERF_FLAG_FD_CLOEXEC)
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attr,
+            pid,
+            cpu,
+            -1 as libc::c_long,
+            PERF_FLAG_FD_CLOEXEC,
+        )
     };
     match crate::stop::owned(result) {
         Ok(_closed_at_once) => Ability::Yes,

@@ -55,7 +55,9 @@ impl ClockFacts {
     pub fn is_healthy(&self) -> bool {
         let steady = matches!(
             self.source.as_deref(),
-            Some("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page" | "xen" | "timebase")
+            Some(
+                "tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page" | "xen" | "timebase"
+            )
         );
         steady && self.between_cpus.as_ref().is_none_or(|check| check.backward == 0)
     }
@@ -64,7 +66,11 @@ impl ClockFacts {
 fn tsc_flags() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find(|l| l.starts_with("flags")).unwrap_or_default();
-    flags.split_ascii_whitespace().filter(|flag| flag.contains("tsc") && *flag != "tsc").map(str::to_owned).collect()
+    flags
+        .split_ascii_whitespace()
+        .filter(|flag| flag.contains("tsc") && *flag != "tsc")
+        .map(str::to_owned)
+        .collect()
 }
 
 fn reading_ns() -> f64 {

@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn options_are_read_with_their_values() {
-        let text = "# comment\nCONFIG_HZ=250\nCONFIG_BTF=y\n# CONFIG_KPROBES is not set\nCONFIG_NAME=\"a b\"\n";
+        let text =
+            "# comment\nCONFIG_HZ=250\nCONFIG_BTF=y\n# CONFIG_KPROBES is not set\nCONFIG_NAME=\"a b\"\n";
         let config = KernelConfig { source: Some(PathBuf::new()), options: parse(text) };
         assert_eq!(config.get("CONFIG_HZ"), Some("250"));
         assert_eq!(config.get("CONFIG_NAME"), Some("a b"));

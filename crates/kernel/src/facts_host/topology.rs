@@ -47,7 +47,9 @@ impl Topology {
     /// Reads /sys/devices/system/cpu and /proc/cpuinfo.
     pub fn gather() -> Topology {
         let list = |name: &str| {
-            line(&format!("/sys/devices/system/cpu/{name}")).and_then(|text| parse_list(&text)).unwrap_or_default()
+            line(&format!("/sys/devices/system/cpu/{name}"))
+                .and_then(|text| parse_list(&text))
+                .unwrap_or_default()
         };
         let online = list("online");
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -94,7 +96,9 @@ fn logical_cpu(cpu: u32) -> LogicalCpu {
         package: number("topology/physical_package_id"),
         core: number("topology/core_id"),
         node: node_of(&directory),
-        siblings: read("topology/thread_siblings_list").and_then(|text| parse_list(&text)).unwrap_or_default(),
+        siblings: read("topology/thread_siblings_list")
+            .and_then(|text| parse_list(&text))
+            .unwrap_or_default(),
         capacity: number("cpu_capacity"),
         last_level_cache,
     }

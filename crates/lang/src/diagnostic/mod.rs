@@ -38,7 +38,14 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// An error.
     pub fn error(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { code, severity: Severity::Error, message: message.into(), span, notes: Vec::new(), help: None }
+        Diagnostic {
+            code,
+            severity: Severity::Error,
+            message: message.into(),
+            span,
+            notes: Vec::new(),
+            help: None,
+        }
     }
 
     /// A warning.

@@ -15,7 +15,13 @@ pub fn render(diagnostic: &Diagnostic, source: &Source) -> String {
     if diagnostic.span == Span::NONE {
         let _ = writeln!(out, "{word}[{}]: {}", diagnostic.code, diagnostic.message);
     } else {
-        let _ = writeln!(out, "{}: {word}[{}]: {}", place(source, diagnostic.span), diagnostic.code, diagnostic.message);
+        let _ = writeln!(
+            out,
+            "{}: {word}[{}]: {}",
+            place(source, diagnostic.span),
+            diagnostic.code,
+            diagnostic.message
+        );
         mark(&mut out, source, diagnostic.span);
     }
     for (span, text) in &diagnostic.notes {
@@ -74,8 +80,9 @@ mod tests {
     #[test]
     fn a_finding_shows_its_place_its_line_and_what_to_do() {
         let source = Source::new("stdin", "begin { foo(1); }\n");
-        let finding = Diagnostic::error(Code::UnknownFunction, Span::new(8, 14), "there is no function 'foo'")
-            .help("did you mean 'for'?");
+        let finding =
+            Diagnostic::error(Code::UnknownFunction, Span::new(8, 14), "there is no function 'foo'")
+                .help("did you mean 'for'?");
         let expected = "\
 stdin:1:9-15: error[L0301]: there is no function 'foo'
     begin { foo(1); }

@@ -67,7 +67,11 @@ pub fn assign(function: &mut Function) -> Assignment {
     unreachable!("register allocation of {} does not end", function.name)
 }
 
-fn try_assign(function: &Function, ranges: &Ranges, spilled: &spill::Spilled) -> Result<Vec<Option<Reg>>, Vec<V>> {
+fn try_assign(
+    function: &Function,
+    ranges: &Ranges,
+    spilled: &spill::Spilled,
+) -> Result<Vec<Option<Reg>>, Vec<V>> {
     let hints = hints(function);
     let mut occupied: Vec<Occupied> = vec![Occupied::default(); 10];
     let clobbers: Vec<Range> = ranges.calls.iter().map(|i| (i * 4 + 1, i * 4 + 2)).collect();
@@ -113,7 +117,9 @@ fn hints(function: &Function) -> HashMap<V, Vec<Hint>> {
             let (a, b) = match &instruction.op {
                 Op::Set { dst, value: Source::Val(Val::V(src)) } => (*dst, *src),
                 Op::Binary { dst, left, .. } => (*dst, *left),
-                Op::Neg { dst, src } | Op::Extend { dst, src, .. } | Op::Swap { dst, src, .. } => (*dst, *src),
+                Op::Neg { dst, src } | Op::Extend { dst, src, .. } | Op::Swap { dst, src, .. } => {
+                    (*dst, *src)
+                }
                 Op::AtomicAdd { fetch: Some(dst), value, .. } => (*dst, *value),
                 Op::Call { dst, arguments, .. } => {
                     if let Some(dst) = dst {

@@ -5,7 +5,9 @@ use bpf::insn::*;
 use super::assign::Assignment;
 use super::ranges::commutative;
 use super::{EmitError, Emitted, Machine, STACK_LIMIT};
-use crate::lir::{Base, BlockId, Callee, Function, FunctionId, Op, Source, StackId, Terminator, Unit, V, Val};
+use crate::lir::{
+    Base, BlockId, Callee, Function, FunctionId, Op, Source, StackId, Terminator, Unit, V, Val,
+};
 use crate::source::Span;
 
 /// Code of one function; jumps are resolved, references to other functions are not.
@@ -35,8 +37,16 @@ struct Generator<'f> {
 pub fn generate(function: &Function, assignment: &Assignment, machine: Machine) -> Result<Part, EmitError> {
     let part = Part { frame: assignment.frame, name: function.name.clone(), ..Part::default() };
     let block_slot = vec![0; function.blocks.len()];
-    let mut generator =
-        Generator { function, assignment, machine, part, slot: 0, jumps: Vec::new(), block_slot, span: Span::NONE };
+    let mut generator = Generator {
+        function,
+        assignment,
+        machine,
+        part,
+        slot: 0,
+        jumps: Vec::new(),
+        block_slot,
+        span: Span::NONE,
+    };
     generator.entry();
     for (at, id) in assignment.order.iter().enumerate() {
         let next = assignment.order.get(at + 1).copied();
@@ -207,7 +217,14 @@ impl Generator<'_> {
                     None => value,
                 };
                 let fetch = fetch.is_some();
-                self.push(Instruction::Atomic { size, op: AtomicOp::Add, fetch, base, offset: offset as i16, src });
+                self.push(Instruction::Atomic {
+                    size,
+                    op: AtomicOp::Add,
+                    fetch,
+                    base,
+                    offset: offset as i16,
+                    src,
+                });
             }
             Op::Call { dst, callee, ref arguments, .. } => self.call(dst, callee, arguments),
         }
@@ -249,7 +266,9 @@ impl Generator<'_> {
         let (dst, left) = (self.reg(dst), self.reg(left));
         let (left, right) = match self.operand(right) {
             // `a = b + a` without a move.
-            Operand::Reg(other) if other == dst && left != dst && commutative(op) => (other, Operand::Reg(left)),
+            Operand::Reg(other) if other == dst && left != dst && commutative(op) => {
+                (other, Operand::Reg(left))
+            }
             other => (left, other),
         };
         if left != dst {
@@ -347,7 +366,9 @@ impl Generator<'_> {
             let short = i16::try_from(distance);
             let too_far = EmitError::Distance { function: self.part.name.clone(), slots: self.slot };
             match (&mut self.part.instructions[index], short) {
-                (Instruction::Jump { offset } | Instruction::JumpIf { offset, .. }, Ok(short)) => *offset = short,
+                (Instruction::Jump { offset } | Instruction::JumpIf { offset, .. }, Ok(short)) => {
+                    *offset = short
+                }
                 (jump @ Instruction::Jump { .. }, Err(_)) if self.machine.v4 => {
                     *jump = Instruction::JumpLong { offset: distance as i32 };
                 }

@@ -14,7 +14,8 @@ pub fn legalise(function: &mut Function, machine: Machine) {
     for at in 0..count {
         let mut current = BlockId(at as u32);
         let old = std::mem::take(&mut function.blocks[at].instructions);
-        let terminator = std::mem::replace(&mut function.blocks[at].terminator, Terminator::Return(Val::Imm(0)));
+        let terminator =
+            std::mem::replace(&mut function.blocks[at].terminator, Terminator::Return(Val::Imm(0)));
         let (span, cold) = (function.blocks[at].span, function.blocks[at].cold);
         for mut instruction in old {
             let here = instruction.span;
@@ -68,7 +69,10 @@ fn fit(function: &mut Function, block: BlockId, val: &mut Val, width: Width, spa
     }
     if i32::try_from(imm).is_err() {
         let dst = function.register();
-        function.at(block).instructions.push(Instruction { op: Op::Set { dst, value: Source::Val(Val::Imm(imm)) }, span });
+        function
+            .at(block)
+            .instructions
+            .push(Instruction { op: Op::Set { dst, value: Source::Val(Val::Imm(imm)) }, span });
         *val = Val::V(dst);
     }
 }
@@ -97,10 +101,18 @@ fn signed_division(
     let sign = function.register();
     match (op, right) {
         (AluOp::SignedDiv, Val::V(right)) => {
-            push(function, block, Op::Binary { op: AluOp::Xor, width: Width::W64, dst: sign, left, right: right.into() });
+            push(
+                function,
+                block,
+                Op::Binary { op: AluOp::Xor, width: Width::W64, dst: sign, left, right: right.into() },
+            );
         }
         (AluOp::SignedDiv, Val::Imm(imm)) if imm < 0 => {
-            push(function, block, Op::Binary { op: AluOp::Xor, width: Width::W64, dst: sign, left, right: Val::Imm(-1) });
+            push(
+                function,
+                block,
+                Op::Binary { op: AluOp::Xor, width: Width::W64, dst: sign, left, right: Val::Imm(-1) },
+            );
         }
         _ => push(function, block, Op::Set { dst: sign, value: left.into() }),
     }
@@ -119,7 +131,14 @@ fn signed_division(
 }
 
 /// `if test < 0 { v = -v }`; answers the block where it goes on.
-fn negate_if_negative(function: &mut Function, block: BlockId, test: V, v: V, span: Span, cold: bool) -> BlockId {
+fn negate_if_negative(
+    function: &mut Function,
+    block: BlockId,
+    test: V,
+    v: V,
+    span: Span,
+    cold: bool,
+) -> BlockId {
     let (negative, next) = (function.block(), function.block());
     let entry = function.at(block);
     entry.terminator = Terminator::If {

@@ -7,7 +7,12 @@ use bpf::insn::Instruction;
 use crate::source::{Source, Span};
 
 /// `slot: instruction ; line:column source`, the source only where it changes.
-pub fn listing(instructions: &[Instruction], functions: &[(u32, String)], spans: &[(u32, Span)], source: &Source) -> String {
+pub fn listing(
+    instructions: &[Instruction],
+    functions: &[(u32, String)],
+    spans: &[(u32, Span)],
+    source: &Source,
+) -> String {
     let mut out = String::new();
     let mut slot = 0;
     let mut spans = spans.iter().peekable();
@@ -24,7 +29,8 @@ pub fn listing(instructions: &[Instruction], functions: &[(u32, String)], spans:
         match here.map(|span| (span, source.slice(span))) {
             Some((span, code)) if !code.is_empty() => {
                 let place = source.line_column(span.start);
-                let code: String = code.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
+                let code: String =
+                    code.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
                 let _ = writeln!(out, "{text:<44} ; {}:{} {code}", place.line, place.column);
             }
             _ => {

@@ -55,9 +55,8 @@ pub fn ranges(function: &Function) -> Ranges {
         let block = &function.blocks[at];
         let start = place[at];
         let end = start + block.instructions.len() as u32 + 1;
-        out.loops |= block.terminator.successors().any(|to| {
-            flow.position[to.0 as usize] <= flow.position[at]
-        });
+        out.loops |=
+            block.terminator.successors().any(|to| flow.position[to.0 as usize] <= flow.position[at]);
         let frequency = if block.cold { 0.05 } else { 1.0 };
         opened.clear();
         let mut begin = |v: V, position: u32, open: &mut Vec<u32>, opened: &mut Vec<V>, weight: f32| {
@@ -116,4 +115,3 @@ pub fn ranges(function: &Function) -> Ranges {
 pub fn commutative(op: AluOp) -> bool {
     matches!(op, AluOp::Add | AluOp::Mul | AluOp::And | AluOp::Or | AluOp::Xor)
 }
-

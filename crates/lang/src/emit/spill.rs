@@ -55,7 +55,9 @@ impl Spilled {
             V(registers - 1)
         };
         let load = |dst: V, home: Home| match home {
-            Home::Slot(slot) => Op::Load { dst, size: Size::D, base: Base::Stack(slot), offset: 0, stable: false },
+            Home::Slot(slot) => {
+                Op::Load { dst, size: Size::D, base: Base::Stack(slot), offset: 0, stable: false }
+            }
             Home::Again(source) => Op::Set { dst, value: source },
         };
         for block in &mut function.blocks {
@@ -79,8 +81,12 @@ impl Spilled {
                         let piece = fresh(&mut self.pieces);
                         instruction.op.set_definition(piece);
                         new.push(instruction);
-                        let op =
-                            Op::Store { size: Size::D, base: Base::Stack(*slot), offset: 0, value: Val::V(piece) };
+                        let op = Op::Store {
+                            size: Size::D,
+                            base: Base::Stack(*slot),
+                            offset: 0,
+                            value: Val::V(piece),
+                        };
                         new.push(Instruction { op, span });
                     }
                     Some(Home::Again(_)) => {}
@@ -188,4 +194,3 @@ pub fn frame(function: &Function, ranges: &Ranges, spilled: &Spilled) -> (Vec<u3
     }
     (offset, depth + cells.len() as u32 * 8)
 }
-

@@ -19,7 +19,8 @@ fn run(function: Function, machine: Machine, optimised: bool) -> (u64, Vec<Instr
     let emitted = emit(&unit, machine).unwrap();
     let mut interpreter = Interpreter::with_maps(&[], 1);
     let ran = interpreter.run(&emitted.instructions, &mut vec![3; 64]);
-    let ran = ran.unwrap_or_else(|fault| panic!("{fault}\n{}\n{unit}", bpf::text::listing(&emitted.instructions)));
+    let ran =
+        ran.unwrap_or_else(|fault| panic!("{fault}\n{}\n{unit}", bpf::text::listing(&emitted.instructions)));
     (ran.result, emitted.instructions)
 }
 
@@ -31,15 +32,29 @@ fn more_values_than_registers() {
         let mut values = Vec::new();
         for i in 0..40 {
             let v = function.register();
-            push(&mut function, Op::Call { dst: Some(v), callee: Callee::Helper(id::GET_PRANDOM_U32), arguments: vec![], pure: false });
+            push(
+                &mut function,
+                Op::Call {
+                    dst: Some(v),
+                    callee: Callee::Helper(id::GET_PRANDOM_U32),
+                    arguments: vec![],
+                    pure: false,
+                },
+            );
             let w = function.register();
-            push(&mut function, Op::Binary { op: AluOp::Mul, width: Width::W64, dst: w, left: v, right: Val::Imm(i) });
+            push(
+                &mut function,
+                Op::Binary { op: AluOp::Mul, width: Width::W64, dst: w, left: v, right: Val::Imm(i) },
+            );
             values.push(w);
         }
         let mut sum = values[0];
         for v in &values[1..] {
             let next = function.register();
-            push(&mut function, Op::Binary { op: AluOp::Add, width: Width::W64, dst: next, left: sum, right: Val::V(*v) });
+            push(
+                &mut function,
+                Op::Binary { op: AluOp::Add, width: Width::W64, dst: next, left: sum, right: Val::V(*v) },
+            );
             sum = next;
         }
         function.blocks[0].terminator = Terminator::Return(Val::V(sum));
@@ -61,10 +76,24 @@ fn operands_and_signs() {
                     // Loads are opaque to the passes.
                     let slot = function.object(16);
                     for (at, value) in [(0, a), (8, b)] {
-                        push(&mut function, Op::Store { size: Size::D, base: Base::Stack(slot), offset: at, value: Val::Imm(value) });
+                        push(
+                            &mut function,
+                            Op::Store {
+                                size: Size::D,
+                                base: Base::Stack(slot),
+                                offset: at,
+                                value: Val::Imm(value),
+                            },
+                        );
                     }
-                    push(&mut function, Op::Load { dst: x, size: Size::D, base: Base::Stack(slot), offset: 0, stable: false });
-                    push(&mut function, Op::Load { dst: y, size: Size::D, base: Base::Stack(slot), offset: 8, stable: false });
+                    push(
+                        &mut function,
+                        Op::Load { dst: x, size: Size::D, base: Base::Stack(slot), offset: 0, stable: false },
+                    );
+                    push(
+                        &mut function,
+                        Op::Load { dst: y, size: Size::D, base: Base::Stack(slot), offset: 8, stable: false },
+                    );
                     let right = if constant { Val::Imm(b) } else { Val::V(y) };
                     push(&mut function, Op::Binary { op, width: Width::W64, dst: y, left: x, right });
                     let last = function.blocks.len() - 1;
@@ -85,15 +114,31 @@ fn arguments_in_cycles() {
     let (a, b) = (function.register(), function.register());
     let slot = function.object(32);
     for at in 0..4 {
-        push(&mut function, Op::Store { size: Size::D, base: Base::Stack(slot), offset: at * 8, value: Val::Imm(at.into()) });
+        push(
+            &mut function,
+            Op::Store { size: Size::D, base: Base::Stack(slot), offset: at * 8, value: Val::Imm(at.into()) },
+        );
     }
     push(&mut function, Op::Set { dst: a, value: Source::Stack(slot, 0) });
     push(&mut function, Op::Set { dst: b, value: Val::Imm(8).into() });
-    for arguments in [[a.into(), b.into(), Source::Stack(slot, 16)], [Source::Stack(slot, 0), b.into(), a.into()]] {
-        push(&mut function, Op::Call { dst: None, callee: Callee::Helper(id::PROBE_READ_KERNEL), arguments: arguments.to_vec(), pure: false });
+    for arguments in
+        [[a.into(), b.into(), Source::Stack(slot, 16)], [Source::Stack(slot, 0), b.into(), a.into()]]
+    {
+        push(
+            &mut function,
+            Op::Call {
+                dst: None,
+                callee: Callee::Helper(id::PROBE_READ_KERNEL),
+                arguments: arguments.to_vec(),
+                pure: false,
+            },
+        );
     }
     let out = function.register();
-    push(&mut function, Op::Load { dst: out, size: Size::D, base: Base::Stack(slot), offset: 0, stable: false });
+    push(
+        &mut function,
+        Op::Load { dst: out, size: Size::D, base: Base::Stack(slot), offset: 0, stable: false },
+    );
     function.blocks[0].terminator = Terminator::Return(Val::V(out));
     assert_eq!(run(function, Machine::default(), false).0, 2);
 }
@@ -104,10 +149,16 @@ fn folding_leaves_the_least() {
     let context = function.register();
     function.parameters.push(context);
     let (p, x, y, z) = (function.register(), function.register(), function.register(), function.register());
-    push(&mut function, Op::Binary { op: AluOp::Add, width: Width::W64, dst: p, left: context, right: Val::Imm(8) });
+    push(
+        &mut function,
+        Op::Binary { op: AluOp::Add, width: Width::W64, dst: p, left: context, right: Val::Imm(8) },
+    );
     push(&mut function, Op::Load { dst: x, size: Size::W, base: Base::V(p), offset: 4, stable: true });
     push(&mut function, Op::Extend { dst: y, src: x, bits: 32, signed: false });
-    push(&mut function, Op::Binary { op: AluOp::Mul, width: Width::W64, dst: z, left: y, right: Val::Imm(1) });
+    push(
+        &mut function,
+        Op::Binary { op: AluOp::Mul, width: Width::W64, dst: z, left: y, right: Val::Imm(1) },
+    );
     function.blocks[0].terminator = Terminator::Return(Val::V(z));
     let (result, code) = run(function, Machine::default(), true);
     assert_eq!(result, 0x0303_0303);
@@ -122,7 +173,10 @@ fn both_ways_of_a_branch() {
         function.parameters.push(context);
         let (x, result) = (function.register(), V(2));
         function.registers = 3;
-        push(&mut function, Op::Load { dst: x, size: Size::B, base: Base::V(context), offset: 0, stable: true });
+        push(
+            &mut function,
+            Op::Load { dst: x, size: Size::B, base: Base::V(context), offset: 0, stable: true },
+        );
         let (then, otherwise, end) = (function.block(), function.block(), function.block());
         function.blocks[0].terminator = Terminator::If {
             width: Width::W64,

@@ -164,7 +164,9 @@ impl Known {
             Some(Op::Binary { op: AluOp::And, right: Val::Imm(mask), .. }) if *mask >= 0 => {
                 64 - mask.leading_zeros()
             }
-            Some(Op::Binary { op: AluOp::Rsh, width: Width::W64, right: Val::Imm(by), .. }) if (0..64).contains(by) => {
+            Some(Op::Binary { op: AluOp::Rsh, width: Width::W64, right: Val::Imm(by), .. })
+                if (0..64).contains(by) =>
+            {
                 64 - *by as u32
             }
             Some(Op::Binary { width: Width::W32, .. }) => 32,
@@ -293,9 +295,8 @@ fn fold(op: &mut Op, known: &Known) {
             None if signed && known.bits(src) < u32::from(bits) => Some(copy(dst, src)),
             None => None,
         },
-        Op::Swap { dst, src, bits } => constant(src, known).map(|imm| {
-            set(dst, (imm as u64).swap_bytes().wrapping_shr(64 - u32::from(bits)) as i64)
-        }),
+        Op::Swap { dst, src, bits } => constant(src, known)
+            .map(|imm| set(dst, (imm as u64).swap_bytes().wrapping_shr(64 - u32::from(bits)) as i64)),
         Op::Binary { op: alu, width, dst, left, right } => fold_binary(alu, width, dst, left, right, known),
         _ => None,
     };
@@ -335,8 +336,20 @@ pub fn compute(op: AluOp, width: Width, left: i64, right: i64) -> i64 {
             AluOp::Xor => a ^ b,
             AluOp::Mov => b,
             AluOp::Arsh => (a as i32 >> (b & 31)) as u32,
-            AluOp::SignedDiv => if b == 0 { 0 } else { (a as i32).wrapping_div(b as i32) as u32 },
-            AluOp::SignedMod => if b == 0 { a } else { (a as i32).wrapping_rem(b as i32) as u32 },
+            AluOp::SignedDiv => {
+                if b == 0 {
+                    0
+                } else {
+                    (a as i32).wrapping_div(b as i32) as u32
+                }
+            }
+            AluOp::SignedMod => {
+                if b == 0 {
+                    a
+                } else {
+                    (a as i32).wrapping_rem(b as i32) as u32
+                }
+            }
         };
         return i64::from(result);
     }
@@ -354,8 +367,20 @@ pub fn compute(op: AluOp, width: Width, left: i64, right: i64) -> i64 {
         AluOp::Xor => a ^ b,
         AluOp::Mov => b,
         AluOp::Arsh => (left >> (b & 63)) as u64,
-        AluOp::SignedDiv => if b == 0 { 0 } else { left.wrapping_div(right) as u64 },
-        AluOp::SignedMod => if b == 0 { a } else { left.wrapping_rem(right) as u64 },
+        AluOp::SignedDiv => {
+            if b == 0 {
+                0
+            } else {
+                left.wrapping_div(right) as u64
+            }
+        }
+        AluOp::SignedMod => {
+            if b == 0 {
+                a
+            } else {
+                left.wrapping_rem(right) as u64
+            }
+        }
     }) as i64
 }
 
@@ -373,13 +398,17 @@ fn fold_binary(op: AluOp, width: Width, dst: V, left: V, right: Val, known: &Kno
     let wide = width == Width::W64;
     // Narrow operations also cut the upper half, so an identity is not a copy there.
     match op {
-        AluOp::Add | AluOp::Sub | AluOp::Or | AluOp::Xor | AluOp::Lsh | AluOp::Rsh | AluOp::Arsh if b == 0 && wide => {
+        AluOp::Add | AluOp::Sub | AluOp::Or | AluOp::Xor | AluOp::Lsh | AluOp::Rsh | AluOp::Arsh
+            if b == 0 && wide =>
+        {
             Some(copy(dst, left))
         }
         AluOp::Mul | AluOp::Div if b == 1 && wide => Some(copy(dst, left)),
         AluOp::And if b == -1 && wide => Some(copy(dst, left)),
         AluOp::Mul | AluOp::And if b == 0 => Some(set(dst, 0)),
-        AluOp::And if b > 0 && (b + 1) & b == 0 && known.bits(left) <= 64 - b.leading_zeros() => Some(copy(dst, left)),
+        AluOp::And if b > 0 && (b + 1) & b == 0 && known.bits(left) <= 64 - b.leading_zeros() => {
+            Some(copy(dst, left))
+        }
         AluOp::And if b == 0xffff_ffff => Some(Op::Extend { dst, src: left, bits: 32, signed: false }),
         AluOp::Mul if b > 1 && b & (b - 1) == 0 => {
             Some(Op::Binary { op: AluOp::Lsh, width, dst, left, right: Val::Imm(b.trailing_zeros().into()) })
@@ -390,14 +419,12 @@ fn fold_binary(op: AluOp, width: Width, dst: V, left: V, right: Val, known: &Kno
         AluOp::Mod if b > 0 && b & (b - 1) == 0 => {
             Some(Op::Binary { op: AluOp::And, width, dst, left, right: Val::Imm(b - 1) })
         }
-        AluOp::Sub if b != i64::MIN && wide => {
-            fold_binary(AluOp::Add, width, dst, left, Val::Imm(-b), known)
-                .or(Some(Op::Binary { op: AluOp::Add, width, dst, left, right: Val::Imm(-b) }))
-        }
+        AluOp::Sub if b != i64::MIN && wide => fold_binary(AluOp::Add, width, dst, left, Val::Imm(-b), known)
+            .or(Some(Op::Binary { op: AluOp::Add, width, dst, left, right: Val::Imm(-b) })),
         AluOp::Add if wide => match known.by.get(&left) {
-            Some(Op::Binary { op: AluOp::Add, width: Width::W64, left: inner, right: Val::Imm(a), .. })
-                if known.single[inner.0 as usize] =>
-            {
+            Some(Op::Binary {
+                op: AluOp::Add, width: Width::W64, left: inner, right: Val::Imm(a), ..
+            }) if known.single[inner.0 as usize] => {
                 Some(Op::Binary { op, width, dst, left: *inner, right: Val::Imm(a.wrapping_add(b)) })
             }
             _ => None,
@@ -429,13 +456,14 @@ fn fold_terminator(terminator: &mut Terminator, known: &Known) {
                     *terminator = Terminator::Goto(taken);
                 }
                 // An address known at load time is never null.
-                (Source::Map(_) | Source::MapValue { .. } | Source::Stack(..) | Source::Function(_), Val::Imm(0)) => {
-                    match op {
-                        JumpOp::Eq => *terminator = Terminator::Goto(otherwise),
-                        JumpOp::Ne => *terminator = Terminator::Goto(then),
-                        _ => {}
-                    }
-                }
+                (
+                    Source::Map(_) | Source::MapValue { .. } | Source::Stack(..) | Source::Function(_),
+                    Val::Imm(0),
+                ) => match op {
+                    JumpOp::Eq => *terminator = Terminator::Goto(otherwise),
+                    JumpOp::Ne => *terminator = Terminator::Goto(then),
+                    _ => {}
+                },
                 (Source::Val(Val::Imm(a)), Val::V(b)) => {
                     *terminator = Terminator::If {
                         width: *width,

@@ -112,7 +112,9 @@ impl fmt::Display for Op {
             Op::Load { dst, size: s, base, offset, stable } => {
                 write!(f, "{dst} = {}{} [{base} {offset:+}]", if *stable { "stable " } else { "" }, size(*s))
             }
-            Op::Store { size: s, base, offset, value } => write!(f, "{} [{base} {offset:+}] = {value}", size(*s)),
+            Op::Store { size: s, base, offset, value } => {
+                write!(f, "{} [{base} {offset:+}] = {value}", size(*s))
+            }
             Op::AtomicAdd { size: s, base, offset, value, fetch } => {
                 if let Some(fetch) = fetch {
                     write!(f, "{fetch} = ")?;
@@ -148,7 +150,12 @@ impl fmt::Display for Terminator {
         match self {
             Terminator::Goto(to) => write!(f, "goto {to}"),
             Terminator::If { width, op, left, right, then, otherwise } => {
-                write!(f, "if {left} {} {right}{} goto {then} else {otherwise}", condition(*op), narrow(*width))
+                write!(
+                    f,
+                    "if {left} {} {right}{} goto {then} else {otherwise}",
+                    condition(*op),
+                    narrow(*width)
+                )
             }
             Terminator::Return(val) => write!(f, "return {val}"),
         }

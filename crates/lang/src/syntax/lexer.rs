@@ -31,9 +31,9 @@ pub enum Token {
 
 /// Longest first, so that `<<=` is not read as `<`.
 const SIGNS: &[&str] = &[
-    "<<=", ">>=", "...", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=", "/=", "%=",
-    "&=", "|=", "^=", "..", "+", "-", "*", "/", "%", "&", "|", "^", "!", "~", "<", ">", "=", "(", ")", "{", "}", "[", "]",
-    ",", ";", ":", "?", ".", "#",
+    "<<=", ">>=", "...", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=",
+    "/=", "%=", "&=", "|=", "^=", "..", "+", "-", "*", "/", "%", "&", "|", "^", "!", "~", "<", ">", "=", "(",
+    ")", "{", "}", "[", "]", ",", ";", ":", "?", ".", "#",
 ];
 
 /// The word at or after byte `at` of `text`, its place relative to `base`, and a finding if it is malformed.
@@ -42,7 +42,8 @@ pub fn next(text: &str, at: usize, base: u32) -> (Token, Span, Option<Diagnostic
     let start = match skip_blank(text, at) {
         Ok(start) => start,
         Err(open) => {
-            let finding = Diagnostic::error(Code::BadComment, span(open, open + 2), "this comment has no end");
+            let finding =
+                Diagnostic::error(Code::BadComment, span(open, open + 2), "this comment has no end");
             return (Token::End, span(text.len(), text.len()), Some(finding));
         }
     };
@@ -70,10 +71,16 @@ pub fn next(text: &str, at: usize, base: u32) -> (Token, Span, Option<Diagnostic
             Some('a'..='z' | 'A'..='Z' | '_') => ok(Token::Variable, 1 + word_length(&rest[1..])),
             _ => bad(span(start, start + 1), "'$' has to be followed by a name, a number or '#'"),
         },
-        '\'' => bad(span(start, start + character_length(rest)), "characters are written as numbers (65 for A), strings with '\"'"),
+        '\'' => bad(
+            span(start, start + character_length(rest)),
+            "characters are written as numbers (65 for A), strings with '\"'",
+        ),
         _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
             Some(sign) => ok(Token::Sign(sign), sign.len()),
-            None => bad(span(start, start + first.len_utf8()), format!("'{}' has no meaning here", first.escape_debug())),
+            None => bad(
+                span(start, start + first.len_utf8()),
+                format!("'{}' has no meaning here", first.escape_debug()),
+            ),
         },
     }
 }
@@ -212,7 +219,8 @@ fn escape(rest: &[u8]) -> Result<(Option<u8>, usize), String> {
         Some(b'x') => {
             let digits = rest[1..].iter().take(2).take_while(|b| b.is_ascii_hexdigit()).count();
             let text = std::str::from_utf8(&rest[1..1 + digits]).unwrap_or("");
-            let value = u8::from_str_radix(text, 16).map_err(|_| "\\x needs hexadecimal digits".to_string())?;
+            let value =
+                u8::from_str_radix(text, 16).map_err(|_| "\\x needs hexadecimal digits".to_string())?;
             Ok((Some(value), 1 + digits))
         }
         Some(b'0'..=b'7') => {

@@ -31,7 +31,8 @@ pub struct Preprocessed {
 pub type Predefined = [(&'static str, i64)];
 
 const DIRECTIVES: &[&str] = &[
-    "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning", "pragma", "line",
+    "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning",
+    "pragma", "line",
 ];
 
 struct Conditional {
@@ -368,7 +369,8 @@ impl<'a> Condition<'a> {
 
     fn word(&mut self) -> &'a str {
         self.eat("");
-        let length = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
+        let length =
+            self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(length);
         self.rest = rest;
         word
@@ -411,7 +413,8 @@ mod tests {
 
     fn kept(text: &str) -> (String, usize) {
         let findings = Findings::default();
-        let out = preprocess(text, 0, &[("BPFTRACE_HAVE_BTF", 1), ("LINUX_VERSION_CODE", 0x061200)], &findings);
+        let out =
+            preprocess(text, 0, &[("BPFTRACE_HAVE_BTF", 1), ("LINUX_VERSION_CODE", 0x061200)], &findings);
         assert_eq!(out.text.len(), text.len());
         let words: Vec<&str> = out.text.split_whitespace().collect();
         (words.join(" "), findings.into_sorted().len())
@@ -420,8 +423,14 @@ mod tests {
     #[test]
     fn conditional_parts_are_kept_or_blanked() {
         assert_eq!(kept("#ifndef BPFTRACE_HAVE_BTF\na\n#else\nb\n#endif\nc"), ("b c".into(), 0));
-        assert_eq!(kept("#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 0) && !defined(X)\na\n#endif"), ("a".into(), 0));
-        assert_eq!(kept("#define X 2\n#if X == 1\na\n#elif X * 2 == 4\nb\n#else\nc\n#endif"), ("b".into(), 0));
+        assert_eq!(
+            kept("#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 0) && !defined(X)\na\n#endif"),
+            ("a".into(), 0)
+        );
+        assert_eq!(
+            kept("#define X 2\n#if X == 1\na\n#elif X * 2 == 4\nb\n#else\nc\n#endif"),
+            ("b".into(), 0)
+        );
         assert_eq!(kept("#ifdef X\n#ifdef Y\na\n#else\nb\n#endif\n#endif\nc"), ("c".into(), 0));
         assert_eq!(kept("#if 1\na"), ("a".into(), 1));
         assert_eq!(kept("#endif\n#if (\n#endif"), (String::new(), 2));

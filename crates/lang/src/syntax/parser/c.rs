@@ -11,7 +11,9 @@ impl Parser<'_> {
         if result.is_err() {
             let help = "types of the kernel need no declaration where it has BTF";
             let message = "this C declaration cannot be read";
-            self.findings.add(crate::diagnostic::Diagnostic::error(Code::BadCDeclaration, self.span, message).help(help));
+            self.findings.add(
+                crate::diagnostic::Diagnostic::error(Code::BadCDeclaration, self.span, message).help(help),
+            );
         }
         result
     }

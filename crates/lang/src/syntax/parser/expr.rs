@@ -61,7 +61,9 @@ impl Parser<'_> {
         let mut chain = 0;
         loop {
             let Token::Sign(sign) = self.token else { return Ok(left) };
-            let Some((_, rank, operator)) = OPERATORS.iter().find(|(have, ..)| *have == sign) else { return Ok(left) };
+            let Some((_, rank, operator)) = OPERATORS.iter().find(|(have, ..)| *have == sign) else {
+                return Ok(left);
+            };
             if *rank <= least || sign == "/" && self.in_predicate && self.ends_predicate() {
                 return Ok(left);
             }
@@ -177,7 +179,9 @@ impl Parser<'_> {
                     ExprKind::Map { name, key: None } => {
                         Expr { kind: ExprKind::Map { name, key: Some(Box::new(index)) }, span }
                     }
-                    _ => Expr { kind: ExprKind::Index { base: Box::new(base), index: Box::new(index) }, span },
+                    _ => {
+                        Expr { kind: ExprKind::Index { base: Box::new(base), index: Box::new(index) }, span }
+                    }
                 };
             } else if self.is("++") || self.is("--") {
                 let up = self.is("++");
@@ -342,7 +346,11 @@ impl Parser<'_> {
         let named = fields.iter().filter(|(name, _)| name.is_some()).count();
         if named != 0 && named != fields.len() {
             let span = fields[0].1.span;
-            return Err(self.wrong(Code::UnexpectedToken, span, "either all fields of a record have names, or none"));
+            return Err(self.wrong(
+                Code::UnexpectedToken,
+                span,
+                "either all fields of a record have names, or none",
+            ));
         }
         Ok((fields, tuple))
     }

@@ -27,7 +27,13 @@ const DEEPEST: u32 = 120;
 
 /// Reads one file. `raw` is its text, `base` the byte of the source where it begins,
 /// `positional` the parameters that probes may use (`interval:s:$1`).
-pub fn parse(raw: &str, base: u32, preprocessed: &Preprocessed, positional: &[String], findings: &Findings) -> Ast {
+pub fn parse(
+    raw: &str,
+    base: u32,
+    preprocessed: &Preprocessed,
+    positional: &[String],
+    findings: &Findings,
+) -> Ast {
     let mut parser = Parser {
         text: &preprocessed.text,
         raw,
@@ -56,7 +62,6 @@ pub fn parse(raw: &str, base: u32, preprocessed: &Preprocessed, positional: &[St
     parser.function_defines(&mut ast.items);
     ast
 }
-
 
 struct Parser<'a> {
     /// Text without `#` lines, or a part of `raw` while a `#define` is read.
@@ -103,7 +108,9 @@ impl<'a> Parser<'a> {
 
     /// The text of the word at hand.
     fn word(&self) -> &'a str {
-        self.text.get((self.span.start - self.base) as usize..(self.span.end - self.base) as usize).unwrap_or("")
+        self.text
+            .get((self.span.start - self.base) as usize..(self.span.end - self.base) as usize)
+            .unwrap_or("")
     }
 
     /// The word after the one at hand.

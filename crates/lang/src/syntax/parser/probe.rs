@@ -65,7 +65,8 @@ impl Parser<'_> {
                     match number.checked_sub(1).and_then(|index| self.positional.get(index)) {
                         Some(value) => reader.push_str(value),
                         None => {
-                            let span = Span::new(self.base as usize + at, self.base as usize + at + 1 + digits);
+                            let span =
+                                Span::new(self.base as usize + at, self.base as usize + at + 1 + digits);
                             let message = format!("the probe needs parameter ${number}, which is not given");
                             self.findings.add(
                                 Diagnostic::error(Code::BadProbe, span, message)
@@ -86,7 +87,10 @@ impl Parser<'_> {
                     continue;
                 }
                 ':' => reader.parts.push((String::new(), at + 1)),
-                '=' if reader.parts.len() == 1 && name.is_none() && text.as_bytes().get(at + 1) != Some(&b'=') => {
+                '=' if reader.parts.len() == 1
+                    && name.is_none()
+                    && text.as_bytes().get(at + 1) != Some(&b'=') =>
+                {
                     let (word, _) = reader.parts.remove(0);
                     name = Some(word);
                     reader.parts.push((String::new(), at + 1));
@@ -110,7 +114,8 @@ impl Parser<'_> {
             at += length;
         }
         let span = Span::new(self.span.start as usize, self.base as usize + at);
-        let part_span = |start: usize, end: usize| Span::new(self.base as usize + start, self.base as usize + end);
+        let part_span =
+            |start: usize, end: usize| Span::new(self.base as usize + start, self.base as usize + end);
         let starts: Vec<usize> = reader.parts.iter().map(|(_, start)| *start).chain([at + 1]).collect();
         let parts = reader.parts.into_iter().zip(starts.windows(2));
         let parts = parts.map(|((text, start), pair)| Text { text, span: part_span(start, pair[1] - 1) });
@@ -151,7 +156,9 @@ impl Reader {
     fn may_hold_slash(&self) -> bool {
         let part = self.parts.len() - 1;
         match self.parts[0].0.as_str() {
-            "uprobe" | "u" | "uretprobe" | "ur" | "usdt" | "U" => part == 1 || part >= 2 && self.parts[part].0.contains('@'),
+            "uprobe" | "u" | "uretprobe" | "ur" | "usdt" | "U" => {
+                part == 1 || part >= 2 && self.parts[part].0.contains('@')
+            }
             "iter" | "it" => part == 2 && (self.parts[2].0.is_empty() || self.parts[2].0.starts_with('/')),
             _ => false,
         }

@@ -72,7 +72,8 @@ impl Parser<'_> {
         if !self.eat(";") && !self.is("}") {
             let reported = self.expected("';' or '}'");
             // On a new line the next statement can be read all the same.
-            let between = self.last.end.saturating_sub(self.base) as usize..(self.span.start - self.base) as usize;
+            let between =
+                self.last.end.saturating_sub(self.base) as usize..(self.span.start - self.base) as usize;
             if !self.text.get(between).unwrap_or("").contains('\n') {
                 let _ = reported;
                 self.skip_statement();
@@ -143,7 +144,9 @@ impl Parser<'_> {
                     let kind = StatementKind::While { condition, body };
                     return Ok(Step::Statement(Statement { kind, span: start.to(self.last) }));
                 }
-                "unroll" if next == Token::Sign("(") || matches!(next, Token::Int(_) | Token::Positional(_)) => {
+                "unroll"
+                    if next == Token::Sign("(") || matches!(next, Token::Int(_) | Token::Positional(_)) =>
+                {
                     self.bump();
                     let count = self.expr()?;
                     let body = self.block()?;
@@ -190,7 +193,11 @@ impl Parser<'_> {
 
     fn let_statement(&mut self, start: crate::source::Span) -> Parsed<Step> {
         if self.token != Token::Variable {
-            let what = if self.token == Token::Map { "a $variable: maps are declared outside of probes" } else { "a $variable" };
+            let what = if self.token == Token::Map {
+                "a $variable: maps are declared outside of probes"
+            } else {
+                "a $variable"
+            };
             return Err(self.expected(what));
         }
         let name = Text { text: self.word().into(), span: self.span };

@@ -70,16 +70,31 @@ fn casts_are_told_from_parentheses() {
 #[test]
 fn statements_in_old_and_new_spellings() {
     check("BEGIN { @a[1]++; @b -= 2; $x <<= 1 }", "BEGIN { (@a[1]++); @b -= 2; $x <<= 1; }");
-    check("begin { if ($a) { $b = 1 } else if ($c) { $d = 2; } else { } }", "begin { if ($a) { $b = 1; } else { if ($c) { $d = 2; } else { } } }");
-    check("begin { for ($kv : @m) { print($kv.0.1) } for $i : 0..$n { continue } }", "begin { for ($kv : @m) { print($kv.0.1) } for ($i : 0 .. $n) { continue; } }");
-    check("begin { unroll(3) { @++; } while ($i < 5) { break; } return 1 }", "begin { unroll (3) { (@++); } while (($i < 5)) { break; } return 1; }");
+    check(
+        "begin { if ($a) { $b = 1 } else if ($c) { $d = 2; } else { } }",
+        "begin { if ($a) { $b = 1; } else { if ($c) { $d = 2; } else { } } }",
+    );
+    check(
+        "begin { for ($kv : @m) { print($kv.0.1) } for $i : 0..$n { continue } }",
+        "begin { for ($kv : @m) { print($kv.0.1) } for ($i : 0 .. $n) { continue; } }",
+    );
+    check(
+        "begin { unroll(3) { @++; } while ($i < 5) { break; } return 1 }",
+        "begin { unroll (3) { (@++); } while (($i < 5)) { break; } return 1; }",
+    );
     check("begin { let $a : uint8 = 1; let $b; _ = f(); }", "begin { let $a : uint8 = 1; let $b; _ = f(); }");
-    check("begin { $a = { let $b = 1; $b }; $c = if $a > 1 { 1 } else { 2 }; }", "begin { $a = { let $b = 1; $b }; $c = if (($a > 1)) { 1 } else { 2 }; }");
+    check(
+        "begin { $a = { let $b = 1; $b }; $c = if $a > 1 { 1 } else { 2 }; }",
+        "begin { $a = { let $b = 1; $b }; $c = if (($a > 1)) { 1 } else { 2 }; }",
+    );
 }
 
 #[test]
 fn probes_with_paths_predicates_and_parameters() {
-    check("kprobe:vfs_read,kprobe:vfs_write /pid / 2 == 3/ { }", "kprobe:vfs_read, kprobe:vfs_write /((pid / 2) == 3)/ { }");
+    check(
+        "kprobe:vfs_read,kprobe:vfs_write /pid / 2 == 3/ { }",
+        "kprobe:vfs_read, kprobe:vfs_write /((pid / 2) == 3)/ { }",
+    );
     check("uprobe:/bin/bash:readline / @x[1 / 2] / { }", "uprobe:/bin/bash:readline /@x[(1 / 2)]/ { }");
     check("uprobe:./a.out:\"a b\"+0x10 { }", "uprobe:./a.out:\"a b+0x10\" { }");
     check("u:/b:cpp:\"ns::f(int)\" { }", "u:/b:cpp:\"ns::f(int)\" { }");
@@ -93,15 +108,26 @@ fn probes_with_paths_predicates_and_parameters() {
 
 #[test]
 fn preambles() {
-    check("#define N 4\n#define ADD(a, b) ((a) + (b))\nbegin { $x = N * ADD(1, N); }", "begin { $x = (4 * ADD(1, 4)); } macro ADD(a, b) { (a + b) }");
-    check("struct s { int a, *b; char c[16]; unsigned x : 3; union { long u; }; struct t *n; void (*f)(int); }\nbegin { }",
-        "struct s { int a; int * b; char c[16]; unsigned int x : 3; union { long u; }; struct t * n; void * f; }; begin { }");
-    check("enum e { A, B = 4, };\ntypedef struct { int x; } __attribute__((packed)) s_t;\nbegin { $x = (s_t *)1 }",
-        "enum e { A, B = 4 }; typedef struct { int x; } __attribute__((packed)) s_t; begin { $x = ((s_t *)1); }");
-    check("config = { a=1; b=\"c d\"; c=word }\nlet @m = lruhash(10);\nbegin { }",
-        "config = { a = 1 } config = { b = \"c d\" } config = { c = \"word\" } let @m = lruhash(10); begin { }");
-    check("macro add($a, b, @c) { $a + b }\nfn f($a : int64, $b : struct x *) : uint8 { return 1; }\nimport \"x.bt\";",
-        "macro add($a, b, @c) { ($a + b) } fn f($a : int64, $b : struct x *) : uint8 { return 1; } import \"x.bt\";");
+    check(
+        "#define N 4\n#define ADD(a, b) ((a) + (b))\nbegin { $x = N * ADD(1, N); }",
+        "begin { $x = (4 * ADD(1, 4)); } macro ADD(a, b) { (a + b) }",
+    );
+    check(
+        "struct s { int a, *b; char c[16]; unsigned x : 3; union { long u; }; struct t *n; void (*f)(int); }\nbegin { }",
+        "struct s { int a; int * b; char c[16]; unsigned int x : 3; union { long u; }; struct t * n; void * f; }; begin { }",
+    );
+    check(
+        "enum e { A, B = 4, };\ntypedef struct { int x; } __attribute__((packed)) s_t;\nbegin { $x = (s_t *)1 }",
+        "enum e { A, B = 4 }; typedef struct { int x; } __attribute__((packed)) s_t; begin { $x = ((s_t *)1); }",
+    );
+    check(
+        "config = { a=1; b=\"c d\"; c=word }\nlet @m = lruhash(10);\nbegin { }",
+        "config = { a = 1 } config = { b = \"c d\" } config = { c = \"word\" } let @m = lruhash(10); begin { }",
+    );
+    check(
+        "macro add($a, b, @c) { $a + b }\nfn f($a : int64, $b : struct x *) : uint8 { return 1; }\nimport \"x.bt\";",
+        "macro add($a, b, @c) { ($a + b) } fn f($a : int64, $b : struct x *) : uint8 { return 1; } import \"x.bt\";",
+    );
 }
 
 #[test]
@@ -120,11 +146,20 @@ fn several_errors_are_found_in_one_run() {
 fn errors_name_what_is_missing() {
     check_wrong("begin { $x = 1\n$y = 2; }", &["stdin:2:1-3: error[L0001]: expected ';' or '}', found '$y'"]);
     check_wrong("begin { $x = 1;", &["stdin:1:7: error[L0001]: this '{' has no matching '}'"]);
-    check_wrong("kprobe:f", &["stdin:1:9: error[L0001]: expected '{', '/' or ',', found the end of the program"]);
+    check_wrong(
+        "kprobe:f",
+        &["stdin:1:9: error[L0001]: expected '{', '/' or ',', found the end of the program"],
+    );
     check_wrong("printf(\"x\");", &["stdin:1:1-7: error[L0009]: 'printf' has to be inside a probe's braces"]);
     check_wrong("@x = 1", &["stdin:1:1-3: error[L0009]: '@x' has to be inside a probe's braces"]);
-    check_wrong("interval:s:$5 { }", &["stdin:1:12-14: error[L0102]: the probe needs parameter $5, which is not given"]);
-    check_wrong("begin { $x = 'a'; }", &["stdin:1:14-17: error[L0001]: characters are written as numbers (65 for A), strings with '\"'"]);
+    check_wrong(
+        "interval:s:$5 { }",
+        &["stdin:1:12-14: error[L0102]: the probe needs parameter $5, which is not given"],
+    );
+    check_wrong(
+        "begin { $x = 'a'; }",
+        &["stdin:1:14-17: error[L0001]: characters are written as numbers (65 for A), strings with '\"'"],
+    );
 }
 
 #[test]
