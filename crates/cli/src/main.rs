@@ -6,6 +6,9 @@ mod commands;
 mod console;
 mod exit;
 mod progress;
+mod said;
+mod selection;
+mod values;
 
 use std::process::ExitCode;
 

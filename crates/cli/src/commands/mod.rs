@@ -29,6 +29,8 @@ commands! {
     doctor::Doctor,
     /// Events of this kernel, their fields and types
     list::List,
+    /// Raw events to a trace file
+    record::Record,
     /// Shell completions, as a script on stdout
     completions::Completions,
     /// The manual page, in roff, on stdout

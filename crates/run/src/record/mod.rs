@@ -129,3 +129,8 @@ pub fn record(spec: &RecordSpec, tell: &mut dyn FnMut(Progress)) -> Result<Recor
     let command_pid = progress.command_pid;
     Ok(RecordOutcome { file, file_bytes, ledger, ended_by, command_status, command_pid, events, swept, notes })
 }
+
+/// Whether a selection means any of these events.
+pub(crate) fn is_there(available: &[kernel::tracefs::EventName], selection: &EventSelection) -> bool {
+    events::choose(available, std::slice::from_ref(selection)).is_ok()
+}

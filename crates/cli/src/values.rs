@@ -1,0 +1,26 @@
+//! How option values are read.
+
+use std::time::Duration;
+
+/// A duration with its unit.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    match run::recipe::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("0 is no length of time".to_owned()),
+        other => other,
+    }
+}
+
+/// A size with its unit.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    run::recipe::parse_bytes(text)
+}
+
+/// A ring's size: 4 KiB to 4 GiB.
+pub fn ring(text: &str) -> Result<u64, String> {
+    let size = bytes(text)?;
+    if (4096..=4 << 30).contains(&size) {
+        Ok(size)
+    } else {
+        Err("rings have 4KiB to 4GiB for each CPU".to_owned())
+    }
+}
