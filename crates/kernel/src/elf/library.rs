@@ -6,7 +6,13 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
 
-/// Soname and path of every library in a cache file of glibc's present format; empty for others.
+/// The machine in an entry's flags (sysdeps/generic/ldconfig.h of glibc): 32-bit libraries stand in the
+/// same cache.
+const MACHINE_MASK: u32 = 0xff00;
+const MACHINE: u32 = if cfg!(target_arch = "aarch64") { 0x0a00 } else { 0x0300 };
+
+/// Soname and path of every library of this machine's 64-bit kind in a cache file of glibc's present
+/// format; empty for others.
 pub fn library_cache(bytes: &[u8]) -> Vec<(String, String)> {
     // The old format may come first, with the new one after it.
     let Some(start) = bytes.windows(MAGIC.len()).position(|window| window == MAGIC) else { return vec![] };
@@ -15,7 +21,8 @@ pub fn library_cache(bytes: &[u8]) -> Vec<(String, String)> {
     let count = u32_at(header, 20) as usize;
     let entries = bytes[HEADER..].chunks_exact(ENTRY).take(count);
     let text = |offset: u32| String::from_utf8_lossy(c_string(bytes, offset as usize)).into_owned();
-    entries.map(|entry| (text(u32_at(entry, 4)), text(u32_at(entry, 8)))).collect()
+    let own = entries.filter(|entry| u32_at(entry, 0) & MACHINE_MASK == MACHINE);
+    own.map(|entry| (text(u32_at(entry, 4)), text(u32_at(entry, 8)))).collect()
 }
 
 /// Paths of the libraries that a name means: a soname (`libc.so.6`), or its beginning (`libc`, `c`).
