@@ -3,6 +3,7 @@
 // From the lowest layer to the highest; a module uses only those above it.
 pub mod error;
 pub mod clock;
+pub mod local_time;
 pub mod cpu;
 pub mod terminal;
 pub mod files;

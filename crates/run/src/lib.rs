@@ -2,6 +2,7 @@
 
 pub mod metric;
 pub mod recipe;
+pub mod program;
 pub mod record;
 pub mod preflight;
 pub mod wall_time;
