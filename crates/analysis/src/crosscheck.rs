@@ -194,7 +194,7 @@ fn ours(result: &SchedResult, subject: Subject, quantity: Quantity) -> Option<u6
         // The kernel's run time of a thread includes the interrupts that it suffered, unless
         // it was built with IRQ_TIME_ACCOUNTING.
         Quantity::RunTime => t.budget.running_ns + t.budget.stolen_by_irq_ns + t.budget.stolen_by_softirq_ns,
-        Quantity::WaitTime => t.budget.wakeup_wait_ns + t.budget.preemption_wait_ns,
+        Quantity::WaitTime => t.budget.waiting_ns(),
     };
     match subject {
         Subject::Thread(tid) => last_with(result, tid).map(of_thread),
@@ -220,7 +220,7 @@ fn ours(result: &SchedResult, subject: Subject, quantity: Quantity) -> Option<u6
                     + result
                         .folded_threads
                         .as_ref()
-                        .map_or(0, |f| f.budget.wakeup_wait_ns + f.budget.preemption_wait_ns),
+                        .map_or(0, |f| f.budget.waiting_ns()),
             ),
             Quantity::VoluntarySwitches | Quantity::InvoluntarySwitches => None,
         },

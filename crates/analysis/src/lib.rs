@@ -7,5 +7,9 @@
 //! those above it.
 
 pub mod distribution;
+mod loglinear;
+mod axis;
+mod heat;
+pub mod units;
 pub mod sched;
 pub mod crosscheck;

@@ -25,6 +25,8 @@ pub struct SchedOptions {
     /// Waits overlapped by an idle allowed CPU for less than this are not counted as waits
     /// beside an idle CPU: a CPU that is being woken is idle for some microseconds still.
     pub idle_floor_ns: u64,
+    /// Waits on a CPU that was idle itself for less than this are not counted as held back.
+    pub held_floor_ns: u64,
     /// Bytes for keeping single durations, from which percentiles are exact in one pass. When
     /// they do not suffice the trace is read again; when it cannot be, percentiles are
     /// given with the bounds of their histogram's buckets.
@@ -48,7 +50,8 @@ impl Default for SchedOptions {
             max_threads: 20_000,
             columns: 240,
             idle_floor_ns: 50_000,
-            value_bytes: 40 << 20,
+            held_floor_ns: 1_000_000,
+            value_bytes: 52 << 20,
             affinity: Vec::new(),
             processes: Vec::new(),
             cgroups: Vec::new(),

@@ -36,6 +36,9 @@ pub struct SchedResult {
     pub migrations: Migrations,
     /// Waits while another allowed CPU was idle, of all threads.
     pub idle_beside: IdleBeside,
+    /// Waits while the CPU waited for was itself idle for at least `SchedOptions::held_floor_ns`,
+    /// of all threads: the scheduler held them back, as a cgroup's CPU quota does.
+    pub held_back: IdleBeside,
     /// Load by CPU over time.
     pub timeline: Timeline,
     /// The longest waits, longest first.
@@ -419,6 +422,8 @@ pub struct ThreadReport {
     pub ran_on: Vec<Cpu>,
     /// Waits while another allowed CPU was idle.
     pub idle_beside: IdleBeside,
+    /// Waits while the CPU waited for was itself idle: held back, as by a CPU quota.
+    pub held_back: IdleBeside,
 }
 
 /// Where a thread's time went. The parts and the remainder add up to the span exactly.
@@ -432,6 +437,9 @@ pub struct TimeBudget {
     pub wakeup_wait_ns: u64,
     /// Runnable after preemption and not on a CPU.
     pub preemption_wait_ns: u64,
+    /// Runnable from the trace's start to its first run: whether after a wakeup or after
+    /// preemption is not known.
+    pub cut_wait_ns: u64,
     /// Blocked, all states.
     pub blocked_ns: u64,
     /// On a CPU, but a hardware interrupt's handler ran (0 where they are not traced).
@@ -472,10 +480,11 @@ pub struct Migrations {
     pub cross_cpu_wakeups: u64,
 }
 
-/// Waits while another allowed CPU was idle and the CPU waited on was not.
+/// Waits that overlapped with a CPU being idle: another allowed one while the CPU waited for
+/// was busy (`idle_beside`), or the CPU waited for itself (`held_back`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleBeside {
-    /// Waits that overlapped with it for at least `SchedOptions::idle_floor_ns`.
+    /// Waits that overlapped with it for at least the floor that the options state.
     pub waits: u64,
     /// The overlap of these, together.
     pub time_ns: u64,
@@ -606,4 +615,11 @@ pub struct OpenWait {
     pub age_ns: u64,
     /// The CPU on whose queue it was last known to be.
     pub waited_on: Cpu,
+}
+
+impl TimeBudget {
+    /// Runnable and not on a CPU, for whatever cause.
+    pub fn waiting_ns(&self) -> u64 {
+        self.wakeup_wait_ns + self.preemption_wait_ns + self.cut_wait_ns
+    }
 }

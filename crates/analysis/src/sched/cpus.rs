@@ -1,0 +1,266 @@
+//! The CPUs of a trace: what each runs, who waits for it, and how that went over time.
+
+use super::threads::{NO_CPU, Slot};
+use crate::axis::{Axis, join_columns, spread};
+
+/// Larger than any kernel's NR_CPUS; records with larger numbers are damaged.
+pub(crate) const CPU_LIMIT: u32 = 8192;
+
+/// What a CPU is running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Current {
+    /// No event yet: what the first tells held since the trace's start.
+    Never,
+    /// A loss or a gap.
+    Unknown,
+    Idle,
+    Thread(Slot),
+}
+
+/// One piece of a CPU's time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub slot: Slot,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// [`Run::slot`] of the idle thread.
+pub(crate) const IDLE_SLOT: Slot = u32::MAX;
+
+const RUNS_KEPT: usize = 256;
+
+#[derive(Debug)]
+pub(crate) struct CpuState {
+    pub seen: bool,
+    pub current: Current,
+    /// Since when; for `Unknown` since when it is unknown.
+    pub since: u64,
+    /// Time of its last event.
+    pub last: u64,
+    pub switches: u64,
+    pub busy: u64,
+    pub idle: u64,
+    pub unknown: u64,
+    pub irq: u64,
+    pub softirq: u64,
+    pub lost: u64,
+    /// Nesting of hardware interrupt handlers.
+    pub hard: u32,
+    pub hard_since: u64,
+    pub soft: bool,
+    pub soft_since: u64,
+    /// Threads on its queue, not running.
+    pub waiting: u32,
+    pub waiting_since: u64,
+    pub most_waiting: u32,
+    pub lane: LaneColumns,
+    runs: Vec<Run>,
+    runs_next: usize,
+}
+
+/// One CPU's columns.
+#[derive(Debug, Default)]
+pub(crate) struct LaneColumns {
+    pub busy: Vec<u64>,
+    pub unknown: Vec<u64>,
+    pub waiting: Vec<u64>,
+    pub most: Vec<u32>,
+}
+
+impl CpuState {
+    fn new() -> CpuState {
+        CpuState {
+            seen: false,
+            current: Current::Never,
+            since: 0,
+            last: 0,
+            switches: 0,
+            busy: 0,
+            idle: 0,
+            unknown: 0,
+            irq: 0,
+            softirq: 0,
+            lost: 0,
+            hard: 0,
+            hard_since: 0,
+            soft: false,
+            soft_since: 0,
+            waiting: 0,
+            waiting_since: 0,
+            most_waiting: 0,
+            lane: LaneColumns::default(),
+            runs: Vec::new(),
+            runs_next: 0,
+        }
+    }
+
+    /// Remembers a piece of its time.
+    #[inline]
+    pub fn remember(&mut self, run: Run) {
+        if self.runs.len() < RUNS_KEPT {
+            self.runs.push(run);
+            return;
+        }
+        self.runs[self.runs_next] = run;
+        self.runs_next = (self.runs_next + 1) % RUNS_KEPT;
+    }
+
+    /// The pieces remembered.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    pub fn rename_slots(&mut self, moved: &[Slot]) {
+        if let Current::Thread(slot) = &mut self.current {
+            *slot = moved[*slot as usize];
+        }
+        self.runs.retain_mut(|run| {
+            if run.slot != IDLE_SLOT {
+                run.slot = moved[run.slot as usize];
+                // u32::MAX marks both the idle thread and a thread that is gone.
+                return run.slot != IDLE_SLOT;
+            }
+            true
+        });
+        self.runs_next = 0;
+    }
+}
+
+/// All CPUs.
+#[derive(Debug)]
+pub(crate) struct Cpus {
+    pub list: Vec<CpuState>,
+    /// Which are idle, one bit each.
+    pub idle: Vec<u64>,
+    pub axis: Axis,
+    pub window_start: u64,
+}
+
+impl Cpus {
+    pub fn new(columns: usize) -> Cpus {
+        Cpus { list: Vec::new(), idle: vec![0], axis: Axis::new(0, columns), window_start: 0 }
+    }
+
+    /// Makes room for a CPU. `false` when the number cannot be one.
+    #[inline]
+    pub fn ensure(&mut self, cpu: u32) -> bool {
+        if (cpu as usize) < self.list.len() {
+            return true;
+        }
+        self.ensure_slow(cpu)
+    }
+
+    #[cold]
+    fn ensure_slow(&mut self, cpu: u32) -> bool {
+        if cpu >= CPU_LIMIT || cpu as u16 == NO_CPU {
+            return false;
+        }
+        self.list.resize_with(cpu as usize + 1, CpuState::new);
+        self.idle.resize(self.list.len().div_ceil(64), 0);
+        true
+    }
+
+    #[inline]
+    pub fn is_idle(&self, cpu: u16) -> bool {
+        self.idle.get(cpu as usize / 64).is_some_and(|w| w >> (cpu % 64) & 1 == 1)
+    }
+
+    #[inline]
+    pub fn set_idle(&mut self, cpu: u16, idle: bool) {
+        let word = &mut self.idle[cpu as usize / 64];
+        *word = *word & !(1 << (cpu % 64)) | u64::from(idle) << (cpu % 64);
+    }
+
+    /// Widens the columns until there is one for `time`.
+    #[inline]
+    pub fn reach(&mut self, time: u64) {
+        if let Err(times) = self.axis.column(time) {
+            self.double(times);
+        }
+    }
+
+    #[cold]
+    fn double(&mut self, times: u32) {
+        self.axis.double(times);
+        for cpu in &mut self.list {
+            join_columns(&mut cpu.lane.busy, times, |a, b| *a += b);
+            join_columns(&mut cpu.lane.unknown, times, |a, b| *a += b);
+            join_columns(&mut cpu.lane.waiting, times, |a, b| *a += b);
+            join_columns(&mut cpu.lane.most, times, |a, b| *a = (*a).max(b));
+        }
+    }
+
+    /// Accounts what `cpu` ran from its `since` to `to`, and begins the next piece there.
+    #[inline]
+    pub fn account(&mut self, cpu: u16, to: u64) {
+        self.reach(to);
+        let from_window = self.window_start;
+        let state = &mut self.list[cpu as usize];
+        let from = state.since.max(from_window);
+        let time = to.saturating_sub(from);
+        match state.current {
+            Current::Thread(slot) => {
+                state.busy += time;
+                spread(&self.axis, &mut state.lane.busy, from, to, 1);
+                state.remember(Run { slot, from: state.since, to });
+            }
+            Current::Idle => {
+                state.idle += time;
+                state.remember(Run { slot: IDLE_SLOT, from: state.since, to });
+            }
+            Current::Unknown | Current::Never => {
+                state.unknown += time;
+                spread(&self.axis, &mut state.lane.unknown, from, to, 1);
+            }
+        }
+        state.since = to;
+    }
+
+    /// Time that `cpu` is known to have been idle up to `now`.
+    #[inline]
+    pub fn idle_time(&self, cpu: u16, now: u64) -> u64 {
+        match self.list.get(cpu as usize) {
+            Some(state) if state.current == Current::Idle => {
+                state.idle + now.saturating_sub(state.since.max(self.window_start))
+            }
+            Some(state) => state.idle,
+            None => 0,
+        }
+    }
+
+    /// One thread more (or less) waits for `cpu` from `now` on.
+    #[inline]
+    pub fn waiting(&mut self, cpu: u16, now: u64, more: bool) {
+        if cpu == NO_CPU {
+            return;
+        }
+        self.reach(now);
+        self.settle_waiting(cpu, now);
+        let state = &mut self.list[cpu as usize];
+        state.waiting = if more { state.waiting + 1 } else { state.waiting.saturating_sub(1) };
+        if now >= self.window_start {
+            state.most_waiting = state.most_waiting.max(state.waiting);
+        }
+    }
+
+    /// Accounts the threads waiting for `cpu` up to `now`.
+    #[inline]
+    pub fn settle_waiting(&mut self, cpu: u16, now: u64) {
+        let state = &mut self.list[cpu as usize];
+        let from = state.waiting_since.max(self.window_start);
+        if state.waiting > 0 && now > from {
+            spread(&self.axis, &mut state.lane.waiting, from, now, u64::from(state.waiting));
+            let width = self.axis.width();
+            let first = (from.saturating_sub(self.axis.start) / width) as usize;
+            let last = ((now - 1).saturating_sub(self.axis.start) / width) as usize;
+            if state.lane.most.len() <= last {
+                state.lane.most.resize(last + 1, 0);
+            }
+            for most in &mut state.lane.most[first..=last] {
+                *most = (*most).max(state.waiting);
+            }
+        }
+        state.waiting_since = now;
+    }
+}
