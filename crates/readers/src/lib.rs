@@ -1,1 +1,44 @@
-//! Bytes of a trace file in, a `trace` stream out. Never panics on bad bytes; knows no analysis.
+//! Bytes of a trace file in, a `trace` stream out. Never panics on bad bytes; knows no
+//! analysis.
+//!
+//! [`open`] tells the format by the file's first bytes. Memory does not grow with the
+//! file: files are read in windows, CPUs are merged as they are read.
+
+mod input;
+mod scan;
+mod unpack;
+mod merge;
+pub mod trace_dat;
+pub mod survey;
+
+use std::{path::Path, sync::Arc};
+
+use trace::{Source, SourceError};
+
+pub use input::{FileInput, Input, MemoryInput};
+pub use survey::{Survey, survey};
+
+/// Opens a trace of any format that is understood.
+pub fn open(input: Arc<dyn Input>) -> Result<Box<dyn Source>, SourceError> {
+    let mut start = [0; 64];
+    let length = match input.read_at(&mut start, 0) {
+        Ok(length) => length,
+        Err(error) => return Err(input::wrong(&*input, 0, error.to_string())),
+    };
+    let start = &start[..length];
+    if trace_dat::is_trace_dat(start) {
+        return Ok(Box::new(trace_dat::TraceDat::open(input)?));
+    }
+    let reason = match start {
+        [] => "the file is empty".to_owned(),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "packed with zstd: unpack it first (`unzstd FILE`)".to_owned(),
+        [0x1f, 0x8b, ..] => "packed with gzip: unpack it first (`gunzip FILE`)".to_owned(),
+        _ => "not a trace of a known format (known: trace.dat of versions 6 and 7)".to_owned(),
+    };
+    Err(input::wrong(&*input, 0, reason))
+}
+
+/// Opens the trace file at `path`.
+pub fn open_path(path: &Path) -> Result<Box<dyn Source>, SourceError> {
+    open(Arc::new(FileInput::open(path)?))
+}

@@ -36,6 +36,9 @@ pub struct TraceInfo {
     /// All event formats; [`crate::stream::FormatIndex`] is the position in this list.
     #[serde(skip)]
     pub formats: Vec<EventFormat>,
+    /// What was sampled (`cycles`, `cpu-clock`, …); [`crate::stream::Item::Sample`] refers
+    /// to it by position.
+    pub sampled: Vec<String>,
     /// Threads known from side tables (saved command lines), not from events.
     #[serde(skip)]
     pub tasks: Vec<KnownTask>,
@@ -76,6 +79,7 @@ impl TraceInfo {
             cpu_count: 0,
             recorded_cpus: None,
             formats: Vec::new(),
+            sampled: Vec::new(),
             tasks: Vec::new(),
             losses: Vec::new(),
             cut: None,

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::{
     clock::Nanos,
+    format::{NoLookup, PrintLookup},
     ident::{Comm, Cpu, Tid},
     info::TraceInfo,
     loss::Loss,
@@ -43,7 +44,7 @@ pub enum Item<'a> {
     Sample {
         /// When and where.
         at: At,
-        /// What was sampled, such as `cycles`; position in the producer's event list.
+        /// What was sampled, such as `cycles`; position in [`TraceInfo::sampled`].
         event: u32,
         /// The sample.
         sample: &'a Sample<'a>,
@@ -138,6 +139,10 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Sink for F {
 pub trait Source {
     /// What the trace says about itself.
     fn info(&self) -> &TraceInfo;
+    /// Names of addresses, for printing records as text.
+    fn names(&self) -> &dyn PrintLookup {
+        &NoLookup
+    }
     /// Pushes all items in time order into `sink`. A damaged trace gives what can be
     /// read, then the error.
     fn stream(&mut self, sink: &mut dyn Sink) -> Result<(), SourceError>;

@@ -95,8 +95,9 @@ fn field(line: &str) -> Result<Field, String> {
     let shape = match declared.shape {
         Declared::DataLoc => FieldShape::DataLoc,
         Declared::RelLoc => FieldShape::RelLoc,
+        // Kernels have declared the flexible array of `print` also as `char buf`, 0 bytes.
+        Declared::One | Declared::Array { .. } if size == 0 => FieldShape::Array { length: 0 },
         Declared::One => FieldShape::Scalar,
-        Declared::Array { .. } if size == 0 => FieldShape::Array { length: 0 },
         Declared::Array { length } => {
             // The length may be a name or an expression the kernel has not resolved
             // (`TASK_COMM_LEN`, `sizeof(struct sockaddr_in6)`): then the sizes tell.
@@ -252,6 +253,7 @@ mod tests {
             ("unsigned long args[6]", 48, "unsigned long | args | Array { length: 6 } signed=false"),
             ("u16 grid[2][3]", 12, "u16 | grid | Array { length: 6 } signed=false"),
             ("char buf[]", 0, "char | buf | Array { length: 0 } signed=true"),
+            ("char buf", 0, "char | buf | Array { length: 0 } signed=true"),
             ("__data_loc char[] name", 4, "char | name | DataLoc signed=true"),
             ("__rel_loc unsigned long[] mask", 4, "unsigned long | mask | RelLoc signed=false"),
             ("__data_loc cpumask_t mask", 4, "cpumask_t | mask | DataLoc signed=true"),

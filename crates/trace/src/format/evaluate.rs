@@ -44,6 +44,7 @@ impl<'a> Scope<'a> {
             Expr::Number { value, unsigned, long } => Value::Int(Int::new(*value, *unsigned, *long)),
             Expr::Text(text) => Value::Text(text.clone()),
             Expr::Field(field) => self.field(*field)?,
+            Expr::Unknown => return None,
             Expr::SizeOf(c_type) => self.size(c_type.size(self.long_size)?),
             Expr::SizeOfField(field) => self.size(self.fields.get(*field)?.size),
             Expr::Unary(Unary::Deref, inner) => match self.value(inner)? {

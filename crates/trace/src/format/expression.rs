@@ -13,6 +13,9 @@ pub(super) enum Expr {
     Text(Vec<u8>),
     /// `REC->name`, by position in the format's fields.
     Field(usize),
+    /// A name whose value the format does not tell (an enum constant that the kernel has
+    /// not resolved).
+    Unknown,
     Unary(Unary, Box<Expr>),
     Binary(&'static str, Box<Expr>, Box<Expr>),
     Choose(Box<Expr>, Box<Expr>, Box<Expr>),
@@ -357,6 +360,7 @@ impl<'a> Parser<'_, 'a> {
             "sizeof" => self.size_of(),
             "__print_flags" | "__print_flags_u64" => self.names(true),
             "__print_symbolic" | "__print_symbolic_u64" => self.names(false),
+            _ if !matches!(self.peek(), Some(Token::Mark("("))) => Some(Expr::Unknown),
             _ => {
                 let call = CALLS.iter().find(|(name, _)| *name == word)?.1;
                 if !self.take("(") {
@@ -436,6 +440,9 @@ impl<'a> Parser<'_, 'a> {
             if !self.take("{") {
                 return None;
             }
+            if self.take("}") {
+                continue;
+            }
             let operators_before = self.operators;
             let number = self.expression()?;
             // Reduced to a number below, so its operators do not add up.
@@ -443,10 +450,12 @@ impl<'a> Parser<'_, 'a> {
             if !self.take(",") {
                 return None;
             }
-            let Expr::Text(text) = self.expression()? else { return None };
+            let name = self.expression()?;
             if !self.take("}") {
                 return None;
             }
+            // `{ 0, NULL }` ends a list in the kernel.
+            let Expr::Text(text) = name else { continue };
             // Entries that are not constant (enum names a kernel did not resolve) are
             // left out: the others still name their values.
             if let Some(number) = (self.constant)(&number) {
@@ -462,7 +471,7 @@ impl Expr {
     pub(super) fn fields(&self, visit: &mut dyn FnMut(usize)) {
         match self {
             Expr::Field(field) => visit(*field),
-            Expr::Number { .. } | Expr::Text(_) | Expr::SizeOf(_) | Expr::SizeOfField(_) => {}
+            Expr::Number { .. } | Expr::Text(_) | Expr::Unknown | Expr::SizeOf(_) | Expr::SizeOfField(_) => {}
             Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Names { value: a, .. } => a.fields(visit),
             Expr::Binary(_, a, b) | Expr::Index(a, b) => {
                 a.fields(visit);

@@ -116,9 +116,14 @@ impl Printer {
         Printer { fields: format.fields.clone(), endian, long_size, how }
     }
 
-    /// Whether the print format is understood (all fields are printed by name otherwise).
-    pub fn is_by_print_format(&self) -> bool {
-        !matches!(self.how, How::Fields)
+    /// Whether the print format is understood in all its parts (records are printed field
+    /// by field otherwise).
+    pub fn is_understood(&self) -> bool {
+        match &self.how {
+            How::Format(bound) => bound.arguments.iter().all(|[_, _, value]| value.is_some()),
+            How::Binary { .. } => true,
+            How::Fields => false,
+        }
     }
 
     /// Appends the text of `record` to `out`. What the format cannot say of this record

@@ -354,6 +354,7 @@ impl Conversion {
                 let size = region.bytes.len().min(8);
                 format!("{:#0width$x}", setting.endian.unsigned(region.bytes, size)?, width = 2 + 2 * size)
             }
+            (_, Value::Int(Int { bits: 0, .. })) => "(nil)".to_owned(),
             (_, Value::Int(int)) => format!("{:#x}", int.bits),
             // `%p` of an array: the address is not in the trace.
             (_, Value::Region(_) | Value::Text(_)) => return None,

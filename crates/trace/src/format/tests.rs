@@ -106,6 +106,12 @@ fn c_expressions_and_conversions() {
             0x1f,
             "a|b|cd|0x10",
         ),
+        (
+            r#""%s", __print_symbolic(REC->x, { IOPRIO_CLASS_RT, "rt" }, { 2, "be" }, { 0, ((void *)0) })"#,
+            2,
+            "be",
+        ),
+        (r#""%p %p", (void *)REC->x, ((void *)0)"#, 0x10, "0x10 (nil)"),
         (r#""%lu %lu", sizeof(long), sizeof(REC->x)"#, 0, "8 8"),
         (r#""%s", (REC->x) ? "yes" : "no""#, 0, "no"),
         (r#""%s %d", !REC->x && ~0U == 4294967295 ? "t" : "f", -1 < 1U"#, 0, "t 0"),

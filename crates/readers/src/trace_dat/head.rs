@@ -1,0 +1,625 @@
+//! Everything in a trace.dat before (or, in version 7, between) the pages.
+
+use std::collections::HashSet;
+
+use trace::{ClockKind, Cpu, Endian, EventFormat, SourceError, TraceInfo, info::KnownTask};
+
+use super::{
+    cpu_data::CpuExtent,
+    facts::{self, Account, CycleScale, RingCounters, option},
+    ring_page::PageLayout,
+};
+use crate::{
+    input::{Input, read_exactly, wrong},
+    scan::Scan,
+    unpack::unpack,
+};
+
+/// What was learnt before reading pages.
+pub(super) struct Head {
+    pub(super) info: TraceInfo,
+    pub(super) layout: PageLayout,
+    pub(super) page_size: usize,
+    pub(super) buffers: Vec<Buffer>,
+    pub(super) extents: Vec<CpuExtent>,
+    /// Text of `printk_formats`.
+    pub(super) printk: String,
+    /// Where kallsyms is.
+    pub(super) symbols: Option<Section>,
+    /// Counters by buffer name.
+    pub(super) counters: Vec<(String, RingCounters)>,
+    pub(super) account: Option<Account>,
+    pub(super) scale: Option<CycleScale>,
+    /// Nanoseconds to add to all times.
+    pub(super) time_offset: i64,
+}
+
+/// One ring: the top one, or that of an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Buffer {
+    /// Empty for the top one.
+    pub(super) name: String,
+    pub(super) clock: ClockKind,
+}
+
+/// A piece of the file, packed or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Section {
+    offset: u64,
+    size: u64,
+    packed: bool,
+}
+
+impl Section {
+    /// Its content, unpacked.
+    pub(super) fn content(&self, input: &dyn Input, endian: Endian) -> Result<Vec<u8>, SourceError> {
+        let bytes = read_exactly(input, self.offset, self.size, "a section")?;
+        if !self.packed {
+            return Ok(bytes);
+        }
+        let too_short = || wrong(input, self.offset, "a packed section without its two sizes");
+        let packed = endian.unsigned(&bytes, 4).ok_or_else(too_short)?;
+        let unpacked = bytes.get(4..).and_then(|b| endian.unsigned(b, 4)).ok_or_else(too_short)?;
+        let content = bytes.get(8..).and_then(|b| b.get(..packed as usize)).ok_or_else(|| {
+            wrong(input, self.offset, format!("a packed section of {packed} bytes in one of {}", self.size))
+        })?;
+        let mut out = Vec::new();
+        unpack(content, unpacked, &mut out).map_err(|reason| wrong(input, self.offset, reason))?;
+        Ok(out)
+    }
+}
+
+const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+
+/// Whether the file begins as a trace.dat does.
+pub(crate) fn is_trace_dat(start: &[u8]) -> bool {
+    start.starts_with(MAGIC)
+}
+
+/// More CPUs than this are not believed.
+const MOST_CPUS: u32 = 1 << 16;
+
+pub(super) fn read(input: &dyn Input) -> Result<Head, SourceError> {
+    let mut scan = Scan::new(input, Endian::Little, 0, u64::MAX);
+    scan.expect(MAGIC, "the magic number")?;
+    let version = scan.text(16, "the version")?;
+    scan.endian = match scan.u8("the byte order")? {
+        0 => Endian::Little,
+        1 => Endian::Big,
+        other => return Err(scan.error(format!("byte order {other}, known are 0 (little) and 1 (big)"))),
+    };
+    let long_size = scan.u8("the size of long")?;
+    if long_size != 4 && long_size != 8 {
+        return Err(scan.error(format!("a long of {long_size} bytes")));
+    }
+    let page_size = scan.u32("the page size")?;
+    check_page_size(&scan, page_size)?;
+    let mut info = TraceInfo::new(format!("trace.dat v{version}"));
+    info.endian = scan.endian;
+    info.long_size = long_size;
+    let layout = PageLayout::usual(scan.endian, long_size);
+    let head = Head {
+        info,
+        layout,
+        page_size: page_size as usize,
+        buffers: Vec::new(),
+        extents: Vec::new(),
+        printk: String::new(),
+        symbols: None,
+        counters: Vec::new(),
+        account: None,
+        scale: None,
+        time_offset: 0,
+    };
+    let mut reader =
+        HeadReader { input, head, stats_of: String::new(), later: Vec::new(), tgids: None, clock: None };
+    match version.as_str() {
+        "6" => reader.version_6(&mut scan)?,
+        "7" => reader.version_7(&mut scan)?,
+        other => {
+            return Err(
+                scan.error(format!("trace.dat of version {other:?}; versions 6 and 7 are understood"))
+            );
+        }
+    }
+    Ok(reader.finish())
+}
+
+fn check_page_size(scan: &Scan<'_>, page_size: u32) -> Result<(), SourceError> {
+    if (256..=1 << 26).contains(&page_size) {
+        return Ok(());
+    }
+    Err(scan.error(format!("ring pages of {page_size} bytes")))
+}
+
+struct HeadReader<'a> {
+    input: &'a dyn Input,
+    head: Head,
+    /// Name of the buffer that CPUSTAT options are about.
+    stats_of: String,
+    /// Buffers of version 6: position and name.
+    later: Vec<(u64, String)>,
+    tgids: Option<String>,
+    clock: Option<ClockKind>,
+}
+
+impl HeadReader<'_> {
+    fn problem(&mut self, error: &SourceError) {
+        self.head.info.problems.push(format!("at byte {}: {}", error.offset, error.reason));
+    }
+
+    fn fact(&mut self, key: &str, value: impl Into<String>) {
+        self.head.info.facts.push((key.to_owned(), value.into()));
+    }
+
+    fn finish(self) -> Head {
+        let mut head = self.head;
+        if let Some(tgids) = &self.tgids {
+            facts::saved_tgids(tgids, &mut head.info.tasks);
+        }
+        let recorded: HashSet<u32> = head.extents.iter().filter(|e| e.size > 0).map(|e| e.cpu.0).collect();
+        let mut cpus: Vec<Cpu> = head.extents.iter().map(|extent| extent.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        head.info.cpu_count = head.info.cpu_count.max(cpus.last().map_or(0, |cpu| cpu.0 + 1));
+        if recorded.len() < head.info.cpu_count as usize {
+            head.info.recorded_cpus = Some(cpus);
+        }
+        for (name, counters) in &head.counters {
+            if counters.overrun + counters.dropped > 0 {
+                let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
+                let text = format!("{} overwritten, {} refused", counters.overrun, counters.dropped);
+                head.info.facts.push((format!("ring counters{of}, cpu {}", counters.cpu), text));
+            }
+        }
+        head
+    }
+
+    // ----- version 6: one part after another -----
+
+    fn version_6(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
+        self.header_info(scan)?;
+        self.ftrace_events(scan)?;
+        self.events(scan)?;
+        let size = u64::from(scan.u32("the size of kallsyms")?);
+        self.head.symbols = (size > 0).then_some(Section { offset: scan.at, size, packed: false });
+        scan.skip(size, "kallsyms")?;
+        self.printk(scan)?;
+        self.command_lines(scan)?;
+        let mut cpus = scan.u32("the number of CPUs")?;
+        self.head.info.cpu_count = cpus;
+        loop {
+            let kind = scan.bytes(10, "the kind of data")?;
+            match kind.as_slice() {
+                b"options  \0" => {
+                    loop {
+                        let id = scan.u16("an option's number")?;
+                        if id == option::DONE {
+                            break;
+                        }
+                        let size = scan.u32("an option's size")?;
+                        let at = scan.at;
+                        let data = scan.bytes(u64::from(size), "an option")?;
+                        if id == option::BUFFER {
+                            self.buffer_option_6(data, at);
+                        } else {
+                            self.option(id, data, at);
+                        }
+                    }
+                    // An option may correct the number of CPUs.
+                    cpus = cpus.max(self.head.info.cpu_count.min(MOST_CPUS));
+                }
+                b"flyrecord\0" => break,
+                b"latency  \0" => {
+                    return Err(scan
+                        .error("the file holds latency text instead of ring pages; read that with a pager"));
+                }
+                other => {
+                    let text = String::from_utf8_lossy(other).into_owned();
+                    return Err(scan.error(format!("data of the unknown kind {text:?}")));
+                }
+            }
+        }
+        let clock = self.clock.clone().unwrap_or(ClockKind::Local);
+        self.head.info.clock = clock.clone();
+        self.cpu_table_6(scan, cpus, String::new(), clock.clone())?;
+        for (offset, name) in std::mem::take(&mut self.later) {
+            let mut scan = Scan::new(self.input, scan.endian, offset, u64::MAX);
+            let read = scan
+                .expect(b"flyrecord\0", "a buffer's data")
+                .and_then(|()| self.cpu_table_6(&mut scan, cpus, name, clock.clone()));
+            if let Err(error) = read {
+                self.problem(&error);
+            }
+        }
+        Ok(())
+    }
+
+    fn buffer_option_6(&mut self, data: Vec<u8>, at: u64) {
+        let mut scan = Scan::unpacked(self.input, self.head.layout.endian, data, at);
+        match scan
+            .u64("a buffer's position")
+            .and_then(|offset| Ok((offset, scan.text(4096, "a buffer's name")?)))
+        {
+            Ok((offset, name)) if self.later.len() < 4096 => self.later.push((offset, name)),
+            Ok(_) => {}
+            Err(error) => self.problem(&error),
+        }
+    }
+
+    fn cpu_table_6(
+        &mut self,
+        scan: &mut Scan<'_>,
+        cpus: u32,
+        name: String,
+        clock: ClockKind,
+    ) -> Result<(), SourceError> {
+        if cpus > MOST_CPUS {
+            return Err(scan.error(format!("{cpus} CPUs")));
+        }
+        let buffer = self.head.buffers.len() as u32;
+        self.head.buffers.push(Buffer { name, clock });
+        for cpu in 0..cpus {
+            let offset = scan.u64("a CPU's position")?;
+            let size = scan.u64("a CPU's size")?;
+            self.extent(Cpu(cpu), offset, size, false, buffer);
+        }
+        Ok(())
+    }
+
+    fn extent(&mut self, cpu: Cpu, offset: u64, size: u64, packed: bool, buffer: u32) {
+        let there = self.input.size().saturating_sub(offset).min(size);
+        if there < size && self.head.info.cut.is_none() {
+            self.head.info.cut = Some(format!(
+                "the file ends at byte {}; the pages of CPU {} were to reach to byte {}",
+                self.input.size(),
+                cpu.0,
+                offset.saturating_add(size)
+            ));
+        }
+        self.head.extents.push(CpuExtent { cpu, offset, size: there, packed, buffer });
+    }
+
+    // ----- version 7: sections, found through options -----
+
+    fn version_7(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
+        let algorithm = scan.text(64, "the compression's name")?;
+        let version = scan.text(64, "the compression's version")?;
+        if algorithm != "none" {
+            self.fact("compression", format!("{algorithm} {version}"));
+        }
+        let first = scan.u64("the position of the options")?;
+        let sections_at = scan.at;
+        if first < sections_at || first >= self.input.size() {
+            return Err(wrong(
+                self.input,
+                sections_at - 8,
+                format!(
+                    "the options are said to be at byte {first} of {}: the recorder was stopped before it had written them",
+                    self.input.size()
+                ),
+            ));
+        }
+        let mut next = first;
+        let mut seen = HashSet::new();
+        while next != 0 {
+            if !seen.insert(next) || seen.len() > 4096 {
+                let error = wrong(self.input, next, "option sections refer to each other in a circle");
+                self.problem(&error);
+                break;
+            }
+            match self.options_7(next, &algorithm) {
+                Ok(following) => next = following,
+                // What the first section says is needed; later ones may be lost.
+                Err(error) if seen.len() == 1 => return Err(error),
+                Err(error) => {
+                    self.problem(&error);
+                    self.head.info.cut.get_or_insert(format!("options cannot be read: {}", error.reason));
+                    break;
+                }
+            }
+        }
+        let clock = self.clock.clone();
+        let clock = self.head.buffers.first().map(|b| b.clock.clone()).or(clock).unwrap_or(ClockKind::Local);
+        self.head.info.clock = clock;
+        Ok(())
+    }
+
+    /// Where the content of the section at `offset` is, and its number.
+    fn section(&self, offset: u64, algorithm: &str) -> Result<(u16, Section), SourceError> {
+        let mut scan = Scan::new(self.input, self.head.layout.endian, offset, u64::MAX);
+        let id = scan.u16("a section's number")?;
+        let flags = scan.u16("a section's flags")?;
+        scan.u32("a section's description")?;
+        let size = scan.u64("a section's size")?;
+        let packed = flags & 1 != 0;
+        if packed && algorithm != "zstd" {
+            let reason = format!(
+                "a section is packed with {algorithm:?}; only zstd is understood (`trace-cmd convert` can repack the file)"
+            );
+            return Err(scan.error(reason));
+        }
+        Ok((id, Section { offset: scan.at, size, packed }))
+    }
+
+    fn content(&self, offset: u64, expected: u16, algorithm: &str) -> Result<Scan<'_>, SourceError> {
+        let (id, section) = self.section(offset, algorithm)?;
+        if id != expected {
+            return Err(wrong(self.input, offset, format!("section {id} where {expected} was announced")));
+        }
+        let bytes = section.content(self.input, self.head.layout.endian)?;
+        Ok(Scan::unpacked(self.input, self.head.layout.endian, bytes, offset))
+    }
+
+    fn options_7(&mut self, offset: u64, algorithm: &str) -> Result<u64, SourceError> {
+        let (bytes, endian) = {
+            let mut scan = self.content(offset, option::DONE, algorithm)?;
+            let left = scan.left();
+            (scan.bytes(left, "options")?, scan.endian)
+        };
+        let input = self.input;
+        let mut scan = Scan::unpacked(input, endian, bytes, offset);
+        loop {
+            let id = scan.u16("an option's number")?;
+            let size = scan.u32("an option's size")?;
+            let data = scan.bytes(u64::from(size), "an option")?;
+            if id == option::DONE {
+                let mut scan = Scan::unpacked(input, endian, data, offset);
+                return if scan.left() >= 8 { scan.u64("the next options' position") } else { Ok(0) };
+            }
+            if let Err(error) = self.option_7(id, &data, offset, algorithm) {
+                self.problem(&error);
+            }
+        }
+    }
+
+    fn option_7(&mut self, id: u16, data: &[u8], at: u64, algorithm: &str) -> Result<(), SourceError> {
+        let input = self.input;
+        let endian = self.head.layout.endian;
+        let mut inner = Scan::unpacked(input, endian, data.to_vec(), at);
+        match id {
+            option::HEADER_INFO
+            | option::FTRACE_EVENTS
+            | option::EVENT_FORMATS
+            | option::PRINTK
+            | option::CMDLINES
+            | option::KALLSYMS => {
+                let offset = inner.u64("a section's position")?;
+                if id == option::KALLSYMS {
+                    let (_, section) = self.section(offset, algorithm)?;
+                    self.head.symbols = Some(section);
+                    return Ok(());
+                }
+                let bytes = {
+                    let mut scan = self.content(offset, id, algorithm)?;
+                    let left = scan.left();
+                    scan.bytes(left, "a section")?
+                };
+                let mut scan = Scan::unpacked(input, endian, bytes, offset);
+                match id {
+                    option::HEADER_INFO => self.header_info(&mut scan),
+                    option::FTRACE_EVENTS => self.ftrace_events(&mut scan),
+                    option::EVENT_FORMATS => self.events(&mut scan),
+                    option::PRINTK => self.printk(&mut scan),
+                    _ => self.command_lines(&mut scan),
+                }
+            }
+            option::BUFFER => self.buffer_7(&mut inner, algorithm),
+            option::BUFFER_TEXT => Err(inner.error("a buffer of latency text is left out")),
+            _ => {
+                self.option(id, data.to_vec(), at);
+                Ok(())
+            }
+        }
+    }
+
+    fn buffer_7(&mut self, scan: &mut Scan<'_>, algorithm: &str) -> Result<(), SourceError> {
+        let offset = scan.u64("a buffer's position")?;
+        let name = scan.text(4096, "a buffer's name")?;
+        let clock = scan.text(256, "a buffer's clock")?;
+        let page_size = scan.u32("a buffer's page size")?;
+        let cpus = scan.u32("a buffer's CPUs")?;
+        check_page_size(scan, page_size)?;
+        let (_, section) = self.section(offset, algorithm)?;
+        if cpus > 0 && !self.head.extents.is_empty() && page_size as usize != self.head.page_size {
+            return Err(scan.error(format!(
+                "buffer {name:?} has pages of {page_size} bytes, others of {}",
+                self.head.page_size
+            )));
+        }
+        if cpus > 0 {
+            self.head.page_size = page_size as usize;
+        }
+        let buffer = self.head.buffers.len() as u32;
+        self.head.buffers.push(Buffer { name, clock: facts::chosen_clock(&clock) });
+        for _ in 0..cpus {
+            let cpu = scan.u32("a CPU's number")?;
+            let offset = scan.u64("a CPU's position")?;
+            let size = scan.u64("a CPU's size")?;
+            if cpu >= MOST_CPUS {
+                return Err(scan.error(format!("CPU {cpu}")));
+            }
+            self.extent(Cpu(cpu), offset, size, section.packed, buffer);
+        }
+        Ok(())
+    }
+
+    // ----- parts that both versions have -----
+
+    fn header_info(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
+        scan.expect(b"header_page\0", "the page header's description")?;
+        let size = scan.u64("the size of header_page")?;
+        let at = scan.file_offset();
+        let text = scan.bytes(size, "header_page")?;
+        // Old kernels have no such file: 0 bytes, and the usual layout.
+        if size > 0 {
+            match PageLayout::parse(&String::from_utf8_lossy(&text), scan.endian) {
+                Ok(layout) => self.head.layout = layout,
+                Err(reason) => return Err(wrong(self.input, at, reason)),
+            }
+        }
+        scan.expect(b"header_event\0", "the event header's description")?;
+        let size = scan.u64("the size of header_event")?;
+        let text = scan.bytes(size, "header_event")?;
+        let text = String::from_utf8_lossy(&text);
+        let known = text.contains("type_len") && text.contains("time_delta");
+        if !text.is_empty() && !known {
+            return Err(scan.error(
+                "events have a header of another kind than type_len and time_delta (a kernel before 2.6.31)",
+            ));
+        }
+        Ok(())
+    }
+
+    fn format(&mut self, scan: &mut Scan<'_>, system: &str) -> Result<(), SourceError> {
+        let size = scan.u64("the size of a format")?;
+        let at = scan.file_offset();
+        let text = scan.bytes(size, "a format")?;
+        match EventFormat::parse(system, &String::from_utf8_lossy(&text)) {
+            Ok(format) => self.head.info.formats.push(format),
+            Err(error) => self.problem(&wrong(self.input, at, error.to_string())),
+        }
+        Ok(())
+    }
+
+    fn ftrace_events(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
+        for _ in 0..scan.u32("the number of ftrace formats")? {
+            self.format(scan, "ftrace")?;
+        }
+        Ok(())
+    }
+
+    fn events(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
+        for _ in 0..scan.u32("the number of event systems")? {
+            let system = scan.text(4096, "a system's name")?;
+            for _ in 0..scan.u32("the number of a system's events")? {
+                self.format(scan, &system)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn printk(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
+        let size = u64::from(scan.u32("the size of printk_formats")?);
+        let text = scan.bytes(size, "printk_formats")?;
+        self.head.printk = String::from_utf8_lossy(&text).into_owned();
+        Ok(())
+    }
+
+    fn command_lines(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
+        let size = scan.u64("the size of saved_cmdlines")?;
+        let text = scan.bytes(size, "saved_cmdlines")?;
+        let tasks: &mut Vec<KnownTask> = &mut self.head.info.tasks;
+        facts::saved_cmdlines(&String::from_utf8_lossy(&text), tasks);
+        Ok(())
+    }
+
+    /// An option that both versions have.
+    fn option(&mut self, id: u16, data: Vec<u8>, at: u64) {
+        let text = || {
+            let end = data.iter().position(|&b| b == 0).unwrap_or(data.len());
+            String::from_utf8_lossy(&data[..end]).into_owned()
+        };
+        let endian = self.head.layout.endian;
+        let number = |from: usize, size: usize| data.get(from..).and_then(|b| endian.unsigned(b, size));
+        match id {
+            option::CPUSTAT => {
+                let text = text();
+                if let Some(name) = text.trim().strip_prefix("Buffer:") {
+                    self.stats_of = name.trim().to_owned();
+                } else if let Some(counters) = facts::ring_counters(&text) {
+                    self.head.counters.push((self.stats_of.clone(), counters));
+                }
+            }
+            option::TRACECLOCK => {
+                if !data.is_empty() {
+                    self.clock = Some(facts::chosen_clock(&text()));
+                }
+            }
+            option::UNAME => {
+                facts::uname(&text(), &mut self.head.info);
+                self.fact("uname", text());
+            }
+            option::VERSION => {
+                let version = text();
+                let own = version.starts_with("lotse");
+                self.head.info.producer = Some(if own { version } else { format!("trace-cmd {version}") });
+            }
+            option::CPUCOUNT => {
+                if let Some(count) = number(0, 4).filter(|&count| count <= u64::from(MOST_CPUS)) {
+                    self.head.info.cpu_count = count as u32;
+                }
+            }
+            option::OFFSET => {
+                let text = text();
+                match text.trim().parse() {
+                    Ok(offset) => self.head.time_offset = offset,
+                    Err(_) => self.problem(&wrong(
+                        self.input,
+                        at,
+                        format!("the time offset {text:?} is not a number"),
+                    )),
+                }
+                self.fact("time offset", text);
+            }
+            option::TSC2NSEC => {
+                if let (Some(multiplier), Some(shift), Some(offset)) =
+                    (number(0, 4), number(4, 4), number(8, 8))
+                {
+                    self.head.scale = CycleScale::new(multiplier as u32, shift as u32, offset);
+                    self.fact("cycles to nanoseconds", format!("× {multiplier} >> {shift} + {offset}"));
+                }
+            }
+            option::TRACEID => {
+                if let Some(id) = number(0, 8) {
+                    self.fact("trace id", format!("{id:#x}"));
+                }
+            }
+            option::DATE => self.fact("date", text()),
+            option::HOOK => self.fact("hook", text()),
+            option::PROCMAPS => self.fact("process maps", text()),
+            option::TIME_SHIFT => {
+                // The peer's id, flags, CPUs; per CPU corrections, which are not applied.
+                if let (Some(peer), Some(cpus)) = (number(0, 8), number(12, 4)) {
+                    let first = number(16, 4).unwrap_or(0);
+                    self.fact(
+                        "time shift",
+                        format!(
+                            "to trace {peer:#x}, {cpus} CPUs, {first} corrections on the first; not applied"
+                        ),
+                    );
+                }
+            }
+            option::GUEST => {
+                let name = text();
+                let from = name.len() + 1;
+                if let (Some(id), Some(cpus)) = (number(from, 8), number(from + 8, 4)) {
+                    let tasks: Vec<String> = (0..cpus.min(1024) as usize)
+                        .filter_map(|at| {
+                            Some(format!(
+                                "{}:{}",
+                                number(from + 12 + 8 * at, 4)?,
+                                number(from + 16 + 8 * at, 4)?
+                            ))
+                        })
+                        .collect();
+                    self.fact("guest", format!("{name}, trace {id:#x}, cpu:tid {}", tasks.join(" ")));
+                }
+            }
+            option::SAVED_TGIDS | option::THREAD_GROUPS => self.tgids = Some(text()),
+            option::LEDGER => match facts::account(&data) {
+                Ok(account) => {
+                    if account.cut {
+                        self.head.info.cut.get_or_insert_with(|| {
+                            "the recorder was killed; what came after the last page is missing".to_owned()
+                        });
+                    }
+                    self.head.account = Some(account);
+                }
+                Err(reason) => self.problem(&wrong(self.input, at, reason)),
+            },
+            option::STRINGS => {}
+            _ => self.fact(&format!("option {id}"), format!("{} bytes", data.len())),
+        }
+    }
+}
