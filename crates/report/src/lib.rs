@@ -5,15 +5,16 @@
 //! An analysis is turned into a [`Document`] once; every format is made from that.
 //! Modules from the lowest layer to the highest; each uses only those above it.
 
+pub mod number;
+pub mod terminal_text;
+pub mod table;
 pub mod chart;
 pub mod document;
-pub mod number;
-pub mod table;
 pub mod sentences;
-pub mod terminal_text;
 pub mod text;
 pub mod json;
 pub mod markdown;
+pub mod html;
 pub mod sched;
 
 pub use document::Document;

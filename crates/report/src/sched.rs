@@ -17,10 +17,10 @@ use crate::{
 mod charts;
 mod checks;
 mod groups;
-mod off_cpu;
 mod provenance;
 mod threads;
 mod waits;
+mod off_cpu;
 
 /// The document for a trace's scheduler analysis. `crosscheck` is there for live runs. Facts
 /// about host and command, limits of the recipe and an exact ledger are added by who

@@ -75,3 +75,17 @@ pub fn limit(limit: &Limit) -> String {
     };
     format!("{} at most {}: {found}, {verdict}", limit.what, limit.limit.print())
 }
+
+/// The account of events in a few words.
+pub fn ledger_in_short(ledger: &Ledger) -> String {
+    let recorded = ledger.recorded.print();
+    let account = match ledger.closes {
+        Some(false) => ", the account does not close",
+        _ => "",
+    };
+    match &ledger.lost {
+        Value::Count(0) => format!("{recorded} events, none lost{account}"),
+        Value::Missing(_) => format!("{recorded} events, losses not known{account}"),
+        lost => format!("{recorded} events, {} lost{account}", lost.print()),
+    }
+}

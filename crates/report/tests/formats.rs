@@ -3,7 +3,7 @@
 
 mod sample;
 
-use report::{TextOptions, json, markdown, text};
+use report::{TextOptions, html, json, markdown, text};
 
 fn check(name: &str, actual: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expected").join(name);
@@ -64,4 +64,19 @@ fn json_contract() {
     assert_eq!(value["data"]["threads"]["rows"][3]["p99_ns_missing"], "fewer than 100 waits");
     assert_eq!(value["data"]["wait"]["series"][0]["percentiles"]["p99_9_ns"], 9_700_000);
     assert_eq!(value["holds"], false);
+}
+
+#[test]
+fn html_page() {
+    // Style and script are files of their own; only what is made is compared.
+    let mut page = html::document(&sample::document(24));
+    for (open, close) in
+        [("<style>", "</style>"), ("<script>", "</script>"), ("sha256-", "'"), ("sha256-", "'")]
+    {
+        let start = page.find(open).expect("it has it") + open.len();
+        let end = start + page[start..].find(close).expect("it ends");
+        page.replace_range(start..end, "…");
+        page = page.replacen("sha256-…", "hash …", 1);
+    }
+    check("sample.html", &page);
 }
