@@ -140,7 +140,7 @@ impl ThreadCounters {
 }
 
 /// Counters of all threads that pass `wanted` (process, thread), by thread.
-pub fn read_threads(wanted: impl Fn(u32, u32) -> bool) -> BTreeMap<u32, ThreadCounters> {
+pub fn read_threads(mut wanted: impl FnMut(u32, u32) -> bool) -> BTreeMap<u32, ThreadCounters> {
     let mut found = BTreeMap::new();
     let numbers = |path: &str| -> Vec<u32> {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();

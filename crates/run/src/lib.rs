@@ -8,3 +8,6 @@ pub mod preflight;
 pub mod wall_time;
 pub mod run_record;
 pub mod folder;
+pub mod counters;
+pub mod session;
+pub mod answer;

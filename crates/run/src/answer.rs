@@ -1,0 +1,139 @@
+//! From a trace file to an answer: analyses, cross-check against the kernel's counters, and
+//! the recipe's thresholds.
+
+use std::path::Path;
+
+use analysis::crosscheck::{Circumstances, CrossCheck, crosscheck};
+use analysis::sched::{self, SchedOptions, SchedResult};
+use trace::{Nanos, SourceError, Tid};
+
+use crate::counters::CounterSpan;
+use crate::metric::Metric;
+use crate::recipe::{Side, Threshold};
+use crate::run_record::ThresholdOutcome;
+
+/// What a trace is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// Only these threads and those they make; empty: all.
+    pub threads: Vec<Tid>,
+    /// Only from here on, on the trace's clock.
+    pub from: Option<Nanos>,
+    /// Only up to here.
+    pub to: Option<Nanos>,
+    /// The kernel's counters around the recording.
+    pub counters: Option<CounterSpan>,
+    /// Filters that kept events out, in words.
+    pub filters: Vec<String>,
+    /// Whether events of all threads on all CPUs were recorded.
+    pub whole_system: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The scheduler's part.
+    pub sched: SchedResult,
+    /// The comparison with the kernel's counters; `None` where there are none.
+    pub crosscheck: Option<CrossCheck>,
+}
+
+/// Share of a value by which two measurements may differ.
+const TOLERANCE: f64 = 0.01;
+
+/// Reads and analyses a trace.
+pub fn answer(trace: &Path, question: &Question) -> Result<Answer, SourceError> {
+    let mut source = readers::open_path(trace)?;
+    // Counters and events are compared over the same span.
+    let bounds = question.counters.as_ref().map(CounterSpan::bounds);
+    let options = SchedOptions {
+        from: question.from.or(bounds.map(|bounds| bounds.0)),
+        to: question.to.or(bounds.map(|bounds| bounds.1)),
+        threads: question.threads.clone(),
+        ..SchedOptions::default()
+    };
+    let result = sched::analyse(source.as_mut(), &options);
+    // A narrower span than that of the counters has nothing to be compared with.
+    let comparable = question.from.is_none() && question.to.is_none();
+    let check = question.counters.as_ref().filter(|_| comparable).map(|counters| {
+        let circumstances = Circumstances { filters: question.filters.clone(), tolerance: TOLERANCE };
+        crosscheck(&result, &counters.counters(&result, question.whole_system), &circumstances)
+    });
+    Ok(Answer { sched: result, crosscheck: check })
+}
+
+/// The number of a metric; `None` where the trace does not tell.
+pub fn number(answer: &Answer, metric: Metric) -> Option<f64> {
+    let wait = &answer.sched.wait;
+    let of = |distribution: &analysis::distribution::Distribution| distribution.quantiles;
+    let total = of(&wait.total);
+    Some(match metric {
+        Metric::WaitP50 => total?.p50_ns as f64,
+        Metric::WaitP90 => total?.p90_ns as f64,
+        Metric::WaitP99 => total?.p99_ns as f64,
+        Metric::WaitP999 => total?.p999_ns as f64,
+        Metric::WaitMax => total?.max_ns as f64,
+        Metric::WakeupWaitP99 => of(&wait.wakeup)?.p99_ns as f64,
+        Metric::PreemptionWaitP99 => of(&wait.preemption)?.p99_ns as f64,
+        Metric::WaitShare => {
+            let waiting = wait.total.sum_ns as f64;
+            let running: u64 = answer.sched.threads.iter().map(|thread| thread.budget.running_ns).sum();
+            let both = waiting + running as f64;
+            if both == 0.0 {
+                return None;
+            }
+            waiting / both
+        }
+        Metric::LostEvents => {
+            let losses = &answer.sched.losses;
+            if losses.uncounted > 0 {
+                return None;
+            }
+            (losses.events + losses.events_without_place) as f64
+        }
+        Metric::DifferingChecks => answer.crosscheck.as_ref()?.differ as f64,
+    })
+}
+
+/// A threshold with what was found for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The threshold.
+    pub threshold: Threshold,
+    /// What was found; `None` where the trace does not tell.
+    pub found: Option<f64>,
+    /// Whether it holds; `None` when that cannot be decided.
+    pub holds: Option<bool>,
+}
+
+/// Compares thresholds with an answer.
+pub fn judge(thresholds: &[Threshold], answer: &Answer) -> Vec<Judged> {
+    let judged = |threshold: &Threshold| {
+        let found = number(answer, threshold.metric);
+        Judged { threshold: threshold.clone(), found, holds: found.map(|found| threshold.holds(found)) }
+    };
+    thresholds.iter().map(judged).collect()
+}
+
+impl Judged {
+    /// For `run.json`.
+    pub fn outcome(&self) -> ThresholdOutcome {
+        let metric = self.threshold.metric;
+        ThresholdOutcome {
+            metric: metric.name().to_owned(),
+            limit: self.limit_text(),
+            found: self.found.map(|found| metric.show(found)),
+            holds: self.holds,
+            then: self.threshold.then.clone(),
+        }
+    }
+
+    /// The limit in words.
+    pub fn limit_text(&self) -> String {
+        let side = match self.threshold.side {
+            Side::AtMost => "at most",
+            Side::AtLeast => "at least",
+        };
+        format!("{side} {}", self.threshold.metric.show(self.threshold.limit))
+    }
+}
