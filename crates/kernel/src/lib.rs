@@ -9,6 +9,7 @@ pub mod terminal;
 pub mod files;
 pub mod directory;
 pub mod procfs;
+pub mod cgroup;
 pub mod usage;
 pub mod stop;
 pub mod process;

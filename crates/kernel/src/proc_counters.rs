@@ -113,6 +113,8 @@ pub struct ThreadCounters {
     pub wait_ns: Option<u64>,
     /// How many times it was put on a CPU.
     pub times_on_cpu: Option<u64>,
+    /// CPUs it may run on.
+    pub allowed_cpus: Option<Vec<u32>>,
 }
 
 impl ThreadCounters {
@@ -135,6 +137,7 @@ impl ThreadCounters {
             run_ns: times.next(),
             wait_ns: times.next(),
             times_on_cpu: times.next(),
+            allowed_cpus: field("Cpus_allowed_list:").and_then(crate::cpu::parse_list),
         })
     }
 }
@@ -158,6 +161,27 @@ pub fn read_threads(mut wanted: impl FnMut(u32, u32) -> bool) -> BTreeMap<u32, T
     found
 }
 
+/// The control group of a process: its path in the version 2 tree, else in the hierarchy of
+/// the `cpu` controller.
+pub fn control_group_of(process: u32) -> Option<String> {
+    group_in(&fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?)
+}
+
+fn group_in(text: &str) -> Option<String> {
+    let of = |wanted: &dyn Fn(&str) -> bool| {
+        text.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            wanted(controllers).then(|| path.to_owned())
+        })
+    };
+    let unified = of(&|controllers| controllers.is_empty());
+    // On a hybrid host everything sits in the unified tree's root; version 1 knows more.
+    match unified.as_deref() {
+        Some("/") | None => of(&|controllers| controllers.split(',').any(|c| c == "cpu")).or(unified),
+        Some(_) => unified,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +195,14 @@ mod tests {
         let expected =
             CpuTimes { cpu: 0, user: 11, system: 3, idle: 400, io_wait: 5, irq: 0, soft_irq: 7, steal: 8 };
         assert_eq!(counters.cpus, [expected, CpuTimes { cpu: 3, user: 1, idle: 2, ..CpuTimes::default() }]);
+    }
+
+    #[test]
+    fn the_group_that_schedules_is_found() {
+        assert_eq!(group_in("0::/a.slice\n").as_deref(), Some("/a.slice"));
+        assert_eq!(group_in("4:memory:/m\n2:cpu,cpuacct:/docker/x\n0::/\n").as_deref(), Some("/docker/x"));
+        assert_eq!(group_in("0::/\n").as_deref(), Some("/"));
+        assert_eq!(group_in("").as_deref(), None);
     }
 
     #[test]

@@ -4,13 +4,14 @@
 use std::path::Path;
 
 use analysis::crosscheck::{Circumstances, CrossCheck, crosscheck};
+use analysis::sched::options::{AffinityFact, CgroupFact, ProcessFact};
 use analysis::sched::{self, SchedOptions, SchedResult};
-use trace::{Nanos, SourceError, Tid};
+use trace::{Cpu, Nanos, SourceError, Tid};
 
 use crate::counters::CounterSpan;
 use crate::metric::Metric;
 use crate::recipe::{Side, Threshold};
-use crate::run_record::ThresholdOutcome;
+use crate::run_record::{RunRecord, SelectionRequest, ThresholdOutcome};
 
 /// What a trace is asked.
 #[derive(Clone, Debug, Default)]
@@ -46,12 +47,15 @@ pub fn answer(trace: &Path, question: &Question) -> Result<Answer, SourceError> 
     let mut source = readers::open_path(trace)?;
     // Counters and events are compared over the same span.
     let bounds = question.counters.as_ref().map(CounterSpan::bounds);
-    let options = SchedOptions {
+    let mut options = SchedOptions {
         from: question.from.or(bounds.map(|bounds| bounds.0)),
         to: question.to.or(bounds.map(|bounds| bounds.1)),
         threads: question.threads.clone(),
         ..SchedOptions::default()
     };
+    if let Some(counters) = &question.counters {
+        add_facts(counters, &mut options);
+    }
     let result = sched::analyse(source.as_mut(), &options);
     // A narrower span than that of the counters has nothing to be compared with.
     let comparable = question.from.is_none() && question.to.is_none();
@@ -60,6 +64,58 @@ pub fn answer(trace: &Path, question: &Question) -> Result<Answer, SourceError> 
         crosscheck(&result, &counters.counters(&result, question.whole_system), &circumstances)
     });
     Ok(Answer { sched: result, crosscheck: check })
+}
+
+fn add_facts(counters: &CounterSpan, options: &mut SchedOptions) {
+    let tid = |number: u32| Tid(number as i32);
+    for facts in &counters.facts {
+        options.processes.push(ProcessFact { tid: tid(facts.tid), process: tid(facts.process) });
+        if let Some(cpus) = &facts.allowed_cpus {
+            let cpus = cpus.iter().map(|&cpu| Cpu(cpu)).collect();
+            options.affinity.push(AffinityFact { tid: tid(facts.tid), cpus });
+        }
+        if let Some(path) = &facts.cgroup {
+            options.cgroups.push(CgroupFact { tid: tid(facts.tid), path: path.clone() });
+        }
+    }
+}
+
+impl Question {
+    /// The question of a run, as its record and counters tell.
+    pub fn of_run(record: &RunRecord, counters: Option<CounterSpan>) -> Question {
+        let request = &record.request;
+        let numbers = |all: &[u32]| all.iter().map(|&number| Tid(number as i32)).collect::<Vec<_>>();
+        let facts = counters.as_ref().map_or(&[][..], |counters| &counters.facts);
+        let threads = match &request.selection {
+            SelectionRequest::System => Vec::new(),
+            SelectionRequest::Command => numbers(record.command_pid.as_slice()),
+            SelectionRequest::Threads(tids) => numbers(tids),
+            SelectionRequest::Processes(pids) => {
+                let of_processes = facts.iter().filter(|facts| pids.contains(&facts.process)).map(|facts| facts.tid);
+                let mut tids: Vec<u32> = pids.iter().copied().chain(of_processes).collect();
+                tids.sort_unstable();
+                tids.dedup();
+                numbers(&tids)
+            }
+            SelectionRequest::Cgroup(_) => numbers(&record.cgroup_threads),
+        };
+        let mut filters = Vec::new();
+        if request.narrow {
+            filters.push("only the selected threads' events were recorded".to_owned());
+        }
+        if let Some(cpus) = &request.cpus {
+            filters.push(format!("only CPUs {cpus:?} were recorded"));
+        }
+        Question {
+            threads,
+            // A span of counters on another clock than the trace's bounds nothing.
+            counters: counters.filter(|_| record.ledger.clock == "mono"),
+            whole_system: filters.is_empty(),
+            filters,
+            from: None,
+            to: None,
+        }
+    }
 }
 
 /// The number of a metric; `None` where the trace does not tell.

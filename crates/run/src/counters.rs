@@ -9,7 +9,7 @@ use std::path::Path;
 
 use analysis::crosscheck::{Counter, Quantity, Subject};
 use analysis::sched::SchedResult;
-use kernel::proc_counters::{SystemCounters, ThreadCounters, read_threads};
+use kernel::proc_counters::{SystemCounters, ThreadCounters, control_group_of, read_threads};
 use kernel::task_exits::ExitListener;
 use serde::{Deserialize, Serialize};
 use trace::{Nanos, Tid};
@@ -32,6 +32,8 @@ pub struct CounterSpan {
     pub context_switch_slack: u64,
     /// By thread: those that lived at the beginning or the end, or were heard of as they ended.
     pub threads: BTreeMap<u32, ThreadSpan>,
+    /// What is known of threads that lived at the beginning or the end.
+    pub facts: Vec<ThreadFacts>,
     /// Clock ticks (of 1/100 s) that the hypervisor took from all CPUs.
     pub stolen_ticks: u64,
     /// What is missing, as sentences.
@@ -55,6 +57,19 @@ pub struct ThreadSpan {
     pub beside_ns: u64,
     /// Whether the last reading was the kernel's at its end.
     pub at_exit: bool,
+}
+
+/// What /proc says of a thread that a trace does not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadFacts {
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub process: u32,
+    /// CPUs it may run on.
+    pub allowed_cpus: Option<Vec<u32>>,
+    /// Its control group.
+    pub cgroup: Option<String>,
 }
 
 /// Reads the counters at both ends and hears of threads that end between.
@@ -169,6 +184,7 @@ impl Sampler {
             context_switches: Some(switches),
             context_switch_slack: 4 + (per_ns * readings.iter().sum::<u64>() as f64).ceil() as u64,
             threads,
+            facts: facts(&[&before.threads, &after.threads]),
             stolen_ticks: steal(after).saturating_sub(steal(before)),
             notes: std::mem::take(&mut self.notes),
         }
@@ -179,6 +195,19 @@ impl Default for Sampler {
     fn default() -> Self {
         Sampler::new()
     }
+}
+
+/// Facts of the threads of all readings, later ones first in doubt.
+fn facts(readings: &[&BTreeMap<u32, ThreadCounters>]) -> Vec<ThreadFacts> {
+    let mut groups: BTreeMap<u32, Option<String>> = BTreeMap::new();
+    let mut facts = BTreeMap::new();
+    for thread in readings.iter().flat_map(|reading| reading.values()) {
+        let process = thread.process;
+        let cgroup = groups.entry(process).or_insert_with(|| control_group_of(process)).clone();
+        let allowed_cpus = thread.allowed_cpus.clone();
+        facts.insert(thread.tid, ThreadFacts { tid: thread.tid, process, allowed_cpus, cgroup });
+    }
+    facts.into_values().collect()
 }
 
 fn read() -> BTreeMap<u32, ThreadCounters> {

@@ -40,8 +40,15 @@ pub struct RunRecord {
     pub ended_ns: u64,
     /// Why it ended, in words.
     pub ended_by: String,
+    /// The command's process.
+    pub command_pid: Option<u32>,
     /// How the command ended; `None` without one, or when it was not waited for.
     pub command_status: Option<CommandStatus>,
+    /// Members of the selected control group, at the beginning or the end.
+    #[serde(default)]
+    pub cgroup_threads: Vec<u32>,
+    /// Events recorded, `system:name`.
+    pub events: Vec<String>,
     /// The account of events.
     pub ledger: Ledger,
     /// What became of the recipe's thresholds.
@@ -86,8 +93,11 @@ pub struct Request {
     pub command: Option<Vec<String>>,
     /// The folder it was started in.
     pub directory: Option<PathBuf>,
-    /// Whose events.
+    /// Whom the question is about.
     pub selection: SelectionRequest,
+    /// Whether only their events are recorded: cheaper, and who had the CPU meanwhile stays
+    /// unknown.
+    pub narrow: bool,
     /// Only these CPUs.
     pub cpus: Option<Vec<u32>>,
     /// Seconds, instead of the recipe's duration.
@@ -96,20 +106,20 @@ pub struct Request {
     pub ring_bytes_per_cpu: Option<u64>,
 }
 
-/// Whose events were asked for.
+/// Whom a question is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SelectionRequest {
-    /// Those of the whole system.
+    /// Everybody.
     #[default]
     System,
-    /// Those of the command and its children.
+    /// The command and its children.
     Command,
-    /// Those of these processes.
+    /// These processes.
     Processes(Vec<u32>),
-    /// Those of these threads.
+    /// These threads.
     Threads(Vec<u32>),
-    /// Those of the members of a control group.
+    /// The members of a control group.
     Cgroup(PathBuf),
 }
 

@@ -126,6 +126,7 @@ fn spec(plan: &Plan) -> (RecordSpec, Vec<EventSelection>) {
         if event.required { &mut spec.events } else { &mut optional }.push(selection);
     }
     spec.selection = match &request.selection {
+        _ if !request.narrow => Selection::Everything,
         SelectionRequest::System => Selection::Everything,
         SelectionRequest::Command => Selection::Command,
         SelectionRequest::Processes(pids) => Selection::Processes(pids.clone()),

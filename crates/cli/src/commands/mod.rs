@@ -29,8 +29,14 @@ commands! {
     doctor::Doctor,
     /// Events of this kernel, their fields and types
     list::List,
+    /// A whole measured run: preflight, recording, analysis, cross-check, report
+    run::Run,
     /// Raw events to a trace file
     record::Record,
+    /// A trace file or run folder to an answer
+    report::Report,
+    /// What a trace file holds, and who made it
+    info::Info,
     /// Shell completions, as a script on stdout
     completions::Completions,
     /// The manual page, in roff, on stdout

@@ -1,0 +1,148 @@
+//! `lotse report`: from a trace file or run folder to an answer, without recording.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use report::Document;
+use run::answer::{self, Question};
+use run::counters::CounterSpan;
+use run::folder;
+use run::recipe;
+use run::run_record::RunRecord;
+use trace::{Nanos, Tid};
+
+use super::run::{say_verdict, verdict};
+use crate::console::Console;
+use crate::exit::Outcome;
+use crate::present::{self, Format};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lotse report trace.dat                          a file of trace-cmd or lotse
+  lotse report perf.data --format markdown        a file of perf, for a ticket
+  lotse report lotse-runs/20261130T153838Z-sched -o again.html
+  lotse report trace.dat --from 1.5s --to 2s --tid 4711")]
+pub struct Report {
+    /// A trace file of lotse, trace-cmd or perf, or a run folder
+    #[arg(value_name = "FILE|RUN_FOLDER")]
+    input: PathBuf,
+    /// The format; otherwise by the ending of -o, else text
+    #[arg(short, long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Write here instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The analysis
+    #[arg(long, value_name = "NAME", default_value = "sched")]
+    analysis: AnalysisOption,
+    /// Only from so long after the trace's begin: 1.5s
+    #[arg(long, value_name = "TIME", value_parser = run::recipe::parse_duration)]
+    from: Option<Duration>,
+    /// Only until so long after the trace's begin
+    #[arg(long, value_name = "TIME", value_parser = run::recipe::parse_duration)]
+    to: Option<Duration>,
+    /// Only these threads and what they start (a process's number: its first thread)
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', visible_alias = "pid")]
+    tid: Vec<i32>,
+    /// All rows of every table
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum AnalysisOption {
+    /// Where threads run, wait for the CPU, and sleep
+    Sched,
+}
+
+impl Report {
+    pub fn run(&self, console: &mut Console) -> anyhow::Result<Outcome> {
+        let AnalysisOption::Sched = self.analysis;
+        if let (Some(from), Some(to)) = (self.from, self.to)
+            && from >= to
+        {
+            anyhow::bail!("--from is not before --to: nothing is left to report");
+        }
+        let (document, outcome) = if self.input.is_dir() {
+            self.of_run(console)?
+        } else {
+            let mut question = Question::default();
+            self.narrow(&mut question, &self.input)?;
+            let answer = answer::answer(&self.input, &question)?;
+            refuse_without_switches(&answer, &self.input)?;
+            (present::trace_document(&answer), verdict(&[], &answer))
+        };
+        let by_name = self.output.as_deref().and_then(Format::of_file);
+        let format = self.format.or(by_name).unwrap_or(Format::Text);
+        let mut options = console.text_options();
+        options.all_rows |= self.all;
+        if self.output.is_some() {
+            options = report::TextOptions { all_rows: self.all, ..report::TextOptions::PIPED };
+        }
+        let text = present::render(&document, format, &options);
+        match &self.output {
+            Some(path) => {
+                present::write(&text, path)?;
+                console.say(&format!("wrote {}", path.display()));
+            }
+            None => console.out().write_all(text.as_bytes())?,
+        }
+        Ok(outcome)
+    }
+
+    fn of_run(&self, console: &Console) -> anyhow::Result<(Document, Outcome)> {
+        let record = RunRecord::read(&self.input)?;
+        let recipe = recipe::parse(&record.recipe.text)
+            .map_err(|problems| anyhow::anyhow!("the recipe in {}/run.json: {problems}", self.input.display()))?;
+        let mut question = Question::of_run(&record, CounterSpan::read(&self.input));
+        let trace = self.input.join(folder::TRACE);
+        self.narrow(&mut question, &trace)?;
+        let answer = answer::answer(&trace, &question)?;
+        let judged = answer::judge(&recipe.thresholds, &answer);
+        say_verdict(&judged, &answer, console);
+        let document = present::run_document(&record, &recipe.question, &answer, &judged);
+        Ok((document, verdict(&judged, &answer)))
+    }
+
+    /// Bounds the question by the options. Times are counted from the trace's first event.
+    fn narrow(&self, question: &mut Question, trace: &Path) -> anyhow::Result<()> {
+        if !self.tid.is_empty() {
+            question.threads = self.tid.iter().map(|&tid| Tid(tid)).collect();
+        }
+        if self.from.is_none() && self.to.is_none() {
+            return Ok(());
+        }
+        let begin = first_event(trace)?;
+        let at = |after: Duration| begin + Nanos(after.as_nanos() as u64);
+        question.from = self.from.map(at);
+        question.to = self.to.map(at);
+        Ok(())
+    }
+}
+
+fn first_event(trace: &Path) -> anyhow::Result<Nanos> {
+    let mut source = readers::open_path(trace)?;
+    let mut first = None;
+    let mut stop_at_first = |item: trace::Item<'_>| match item {
+        trace::Item::Event { at, .. } | trace::Item::Sample { at, .. } => {
+            first = Some(at.time);
+            std::ops::ControlFlow::Break(())
+        }
+        _ => std::ops::ControlFlow::Continue(()),
+    };
+    source.stream(&mut stop_at_first)?;
+    first.ok_or_else(|| anyhow::anyhow!("{} has no event", trace.display()))
+}
+
+fn refuse_without_switches(answer: &answer::Answer, trace: &Path) -> anyhow::Result<()> {
+    let switches = answer.sched.provenance.events_used.iter().any(|(name, _)| name.ends_with("sched_switch"));
+    if switches {
+        return Ok(());
+    }
+    anyhow::bail!(
+        "{} has no sched_switch events, without which nobody knows who ran; `lotse info` shows what is in it, \
+         `lotse record -e 'sched:*'` records them",
+        trace.display()
+    )
+}
