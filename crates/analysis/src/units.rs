@@ -37,8 +37,8 @@ pub fn counted(count: u64, noun: &str) -> String {
     let digits = count.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) && digits.len() > 4 {
-            grouped.push(' ');
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
         }
         grouped.push(digit);
     }
@@ -58,7 +58,7 @@ mod tests {
         );
         assert_eq!([share(1, 3), share(1, 100), share(0, 9), share(1, 100_000)], ["33 %", "1.0 %", "0 %", "< 0.1 %"]);
         assert_eq!(counted(1, "wait"), "1 wait");
-        assert_eq!(counted(1_234_567, "event"), "1 234 567 events");
-        assert_eq!(counted(1234, "event"), "1234 events");
+        assert_eq!(counted(1_234_567, "event"), "1,234,567 events");
+        assert_eq!(counted(1234, "event"), "1,234 events");
     }
 }

@@ -190,6 +190,13 @@ pub struct Budget {
     pub table: Table,
 }
 
+impl Budget {
+    /// Where a bar is shown: behind the columns that name the row.
+    pub fn bar_column(&self) -> usize {
+        self.table.columns.iter().take_while(|c| matches!(c.unit, Unit::Text | Unit::Id)).count()
+    }
+}
+
 /// One part of a [`Budget`].
 #[derive(Clone, Debug)]
 pub struct Part {

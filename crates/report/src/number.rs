@@ -171,12 +171,12 @@ impl Scale {
     }
 }
 
-/// The value a quarter of the non-zero ones lie below, and the largest.
+/// The value a twentieth of the non-zero ones lie below, and the largest.
 fn low_and_high(values: impl Iterator<Item = u64>) -> (u64, u64) {
     let mut values: Vec<u64> = values.filter(|&v| v > 0).collect();
     values.sort_unstable();
     match values.last() {
-        Some(&high) => (values[values.len() / 4], high),
+        Some(&high) => (values[values.len() / 20], high),
         None => (0, 0),
     }
 }

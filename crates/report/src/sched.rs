@@ -77,18 +77,25 @@ fn answer(result: &SchedResult) -> Vec<String> {
             ));
         }
     }
-    if let Some(finding) = result.findings.iter().find(|f| f.weight > Weight::Note) {
+    if let Some(finding) = about_waiting(result).next() {
         answer.push(finding.text.clone());
     }
     answer
 }
 
+/// Findings that say how far the numbers can be trusted: they stand with the losses.
+const ABOUT_TRUST: [&str; 6] =
+    ["losses", "losses_without_place", "gaps", "clock_backward", "clock_order", "unclosed_budgets"];
+
+/// The other findings, in their order. What all waits come to is said by the answer already.
+fn about_waiting(result: &SchedResult) -> impl Iterator<Item = &Finding> {
+    result.findings.iter().filter(|f| f.id != "waits" && !ABOUT_TRUST.contains(&f.id.as_str()))
+}
+
 /// The findings that are not in the answer already.
 fn findings(result: &SchedResult) -> Section {
-    let first = result.findings.iter().position(|f| f.weight > Weight::Note);
     let mut section = Section::new("findings", "What stands out");
-    let rest = result.findings.iter().enumerate().filter(|(i, _)| Some(*i) != first).map(|(_, f)| f);
-    let items: Vec<crate::document::Finding> = rest.map(finding).collect();
+    let items: Vec<crate::document::Finding> = about_waiting(result).skip(1).map(finding).collect();
     if !items.is_empty() {
         section = section.with(Block::Findings(crate::document::Findings { id: "findings".into(), items }));
     }
@@ -98,15 +105,18 @@ fn findings(result: &SchedResult) -> Section {
 fn finding(finding: &Finding) -> crate::document::Finding {
     crate::document::Finding {
         key: finding.id.clone().into(),
-        level: match finding.weight {
-            Weight::Note => Level::Note,
-            Weight::Notable => Level::Warning,
-            Weight::Serious => Level::Bad,
-        },
+        level: level(finding.weight),
         what: "".into(),
         found: finding.text.clone(),
         meaning: None,
         remedy: None,
+    }
+}
+
+fn level(weight: Weight) -> Level {
+    match weight {
+        Weight::Note => Level::Note,
+        Weight::Notable | Weight::Serious => Level::Warning,
     }
 }
 

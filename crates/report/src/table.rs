@@ -325,11 +325,13 @@ impl Table {
         scales
     }
 
-    /// The distinct reasons for missing values in these rows, in order.
+    /// The distinct reasons for missing values of these rows in the columns that are not
+    /// details, in order.
     pub fn missing_reasons<'a>(&self, rows: &'a [Vec<Value>]) -> Vec<&'a str> {
         let mut reasons = Vec::new();
-        for value in rows.iter().flatten() {
-            if let Value::Missing(reason) = value
+        for (column, value) in rows.iter().flat_map(|row| self.columns.iter().zip(row)) {
+            if column.importance < Importance::Detail
+                && let Value::Missing(reason) = value
                 && !reason.is_empty()
                 && !reasons.contains(&reason.as_ref())
             {

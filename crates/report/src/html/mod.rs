@@ -101,9 +101,11 @@ fn contents(out: &mut String, document: &Document) {
     for section in document.sections.iter().filter(|s| !s.title.is_empty()) {
         let _ = write!(out, "<a href=\"#s-{}\">{}</a> ", anchor(&section.id), escape(&section.title));
     }
-    out.push_str(
-        "<a href=\"#trust\">Can it be trusted?</a> <a href=\"#facts\">Measured where and how</a></nav>\n",
-    );
+    out.push_str("<a href=\"#trust\">Can it be trusted?</a>");
+    if !document.facts.is_empty() {
+        out.push_str(" <a href=\"#facts\">Measured where and how</a>");
+    }
+    out.push_str("</nav>\n");
 }
 
 fn section(out: &mut String, section: &Section) {

@@ -54,7 +54,7 @@
       more.textContent = open ? `Only the first ${brief}` : `All ${rows.length} ${name}`;
       more.hidden = Boolean(wanted);
     };
-    if (rows.length > 8) {
+    if (rows.length > 15) {
       const filter = make("input", { type: "search", placeholder: `Filter ${name}` });
       filter.setAttribute("aria-label", `Filter ${name}`);
       filter.addEventListener("input", () => { wanted = filter.value.trim().toLowerCase(); show(); });

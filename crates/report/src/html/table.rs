@@ -22,10 +22,10 @@ pub fn table(out: &mut String, table: &Table) {
 
 /// A table whose rows begin with a bar of where the time went.
 pub fn budget(out: &mut String, budget: &Budget) {
-    write(out, &budget.table, Some(&budget.parts));
+    write(out, &budget.table, Some((&budget.parts, budget.bar_column())));
 }
 
-fn write(out: &mut String, table: &Table, bars: Option<&[Part]>) {
+fn write(out: &mut String, table: &Table, bars: Option<(&[Part], usize)>) {
     let _ = writeln!(out, "<div class=\"block\" id=\"{}\">", anchor(&table.id));
     if let Some(title) = &table.title {
         let _ = writeln!(out, "<h3>{}</h3>", escape(title));
@@ -39,7 +39,7 @@ fn write(out: &mut String, table: &Table, bars: Option<&[Part]>) {
     }
     let rows = &table.rows[..table.rows.len().min(if bars.is_some() { MOST_BARS } else { MOST_ROWS })];
     let scales = table.scales(rows);
-    let parts = bars.map(|parts| legend(out, table, parts));
+    let bars = bars.map(|(parts, place)| (legend(out, table, parts), place));
     let label = table.title.as_ref().unwrap_or(&table.row_name);
     let _ = writeln!(
         out,
@@ -48,7 +48,7 @@ fn write(out: &mut String, table: &Table, bars: Option<&[Part]>) {
         table.brief_rows,
         escape(&table.row_name)
     );
-    heads(out, table, &scales, parts.is_some());
+    heads(out, table, &scales, bars.as_ref().map(|(_, place)| *place));
     out.push_str("<tbody>\n");
     for row in rows {
         out.push_str("<tr>");
@@ -66,7 +66,9 @@ fn write(out: &mut String, table: &Table, bars: Option<&[Part]>) {
             } else {
                 let _ = write!(out, "<td class=\"d\">{text}</td>");
             }
-            if let (0, Some(parts)) = (c, &parts) {
+            if let Some((parts, place)) = &bars
+                && c + 1 == *place
+            {
                 bar(out, row, parts);
             }
         }
@@ -88,7 +90,7 @@ fn write(out: &mut String, table: &Table, bars: Option<&[Part]>) {
     out.push_str("</div>\n");
 }
 
-fn heads(out: &mut String, table: &Table, scales: &[Scale], bars: bool) {
+fn heads(out: &mut String, table: &Table, scales: &[Scale], bars: Option<usize>) {
     out.push_str("<thead>\n");
     if table.columns.iter().any(|c| c.over.is_some()) {
         out.push_str("<tr class=\"over\">");
@@ -120,10 +122,10 @@ fn heads(out: &mut String, table: &Table, scales: &[Scale], bars: bool) {
                     );
                 }
             }
-            if c == 0 && bars {
+            c += span;
+            if bars == Some(c) {
                 out.push_str("<td></td>");
             }
-            c += span;
         }
         out.push_str("</tr>\n");
     }
@@ -145,7 +147,7 @@ fn heads(out: &mut String, table: &Table, scales: &[Scale], bars: bool) {
             format!(", {}", scales[c].unit)
         };
         let _ = write!(out, "<th{class}{about} scope=\"col\">{}{unit}</th>", escape(&column.title));
-        if c == 0 && bars {
+        if bars == Some(c + 1) {
             out.push_str("<th class=\"t bar\" scope=\"col\">where its time went</th>");
         }
     }

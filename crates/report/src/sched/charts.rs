@@ -19,10 +19,18 @@ pub fn distribution(
 ) -> Distribution {
     let full: Vec<_> = series.iter().filter(|(_, _, d)| d.count > 0).collect();
     let buckets = || full.iter().filter_map(|(_, _, d)| d.histogram.as_ref()).flat_map(|h| &h.buckets);
-    // Empty buckets are not in the results, so that a hole becomes a bin of its own.
     let mut edges: Vec<u64> = buckets().flat_map(|b| [b.low_ns, b.high_ns]).collect();
     edges.sort_unstable();
     edges.dedup();
+    // Empty buckets are not in the results. The holes they leave are divided at powers of two,
+    // where buckets end too, so that no bin is wider than an octave.
+    let octaves: Vec<u64> = edges
+        .windows(2)
+        .filter(|hole| !buckets().any(|b| b.low_ns <= hole[0] && hole[1] <= b.high_ns))
+        .flat_map(|hole| (0..64).map(|power| 1u64 << power).filter(|&edge| hole[0] < edge && edge < hole[1]))
+        .collect();
+    edges.extend(octaves);
+    edges.sort_unstable();
     let series = full.iter().map(|(key, title, values)| {
         let mut counts = vec![0; edges.len().saturating_sub(1)];
         for bucket in values.histogram.iter().flat_map(|h| &h.buckets) {
@@ -173,7 +181,9 @@ fn cpu_table(result: &SchedResult) -> Table {
                 .essential(),
             Column::new("waits", "waits", Unit::Count).about("Waits of threads that then ran on it."),
             Column::new("p50", "p50", Unit::Nanos).over("one wait"),
+            Column::new("p90", "p90", Unit::Nanos).over("one wait"),
             Column::new("p99", "p99", Unit::Nanos).over("one wait"),
+            Column::new("p99_9", "p99.9", Unit::Nanos).over("one wait"),
             Column::new("max", "max", Unit::Nanos).over("one wait"),
             Column::new("busy", "busy", Unit::Nanos).over("time").detail(),
             Column::new("idle", "idle", Unit::Nanos).over("time").detail(),
@@ -203,7 +213,9 @@ fn cpu_table(result: &SchedResult) -> Table {
             Value::Count(cpu.max_waiting.into()),
             Value::Count(waits.map_or(0, |w| w.count)),
             quantile(|q| q.p50_ns),
+            quantile(|q| q.p90_ns),
             quantile(|q| q.p99_ns),
+            quantile(|q| q.p999_ns),
             quantile(|q| q.max_ns),
             Value::Nanos(cpu.busy_ns),
             Value::Nanos(cpu.idle_ns),

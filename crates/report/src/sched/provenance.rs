@@ -5,7 +5,7 @@ use analysis::sched::{SchedResult, result::AffinitySource};
 use super::note;
 use crate::{
     document::{Document, Level, Notice, Section},
-    number::{count, time},
+    number::count,
     table::{Column, Table, Unit, Value},
 };
 
@@ -55,16 +55,10 @@ pub fn notices(result: &SchedResult) -> Vec<Notice> {
             format!("{} is not in the trace: {}", missing.what, missing.consequence),
         ));
     }
-    let losses = &result.losses;
-    if losses.gaps > 0 {
-        notices.push(note(
-            Level::Note,
-            format!(
-                "{} gaps: threads that the trace hides ran; intervals across them were cut.",
-                count(losses.gaps)
-            ),
-        ));
+    for finding in result.findings.iter().filter(|f| super::ABOUT_TRUST.contains(&f.id.as_str())) {
+        notices.push(note(super::level(finding.weight), finding.text.clone()));
     }
+    let losses = &result.losses;
     if losses.switched_in_without_wakeup > 0 {
         notices.push(note(
             Level::Note,
@@ -83,27 +77,6 @@ pub fn notices(result: &SchedResult) -> Vec<Notice> {
             ),
         ));
     }
-    let clock = &result.clock_quality;
-    if clock.backward_steps > 0 {
-        notices.push(note(
-            Level::Warning,
-            format!(
-                "The clock stepped back {} times, by {} at most.",
-                count(clock.backward_steps),
-                time(clock.max_backward_ns)
-            ),
-        ));
-    }
-    if clock.effects_before_causes > 0 {
-        notices.push(note(
-            Level::Note,
-            format!(
-                "{} wakeups are stamped after what they caused, by {} at most: the CPUs' clocks differ so much.",
-                count(clock.effects_before_causes),
-                time(clock.max_effect_before_cause_ns)
-            ),
-        ));
-    }
     let seen = provenance.cpus_seen.len() as u32;
     if seen > 0 && seen < provenance.cpu_count {
         notices.push(note(
@@ -111,6 +84,8 @@ pub fn notices(result: &SchedResult) -> Vec<Notice> {
             format!("{seen} of {} CPUs have events in the trace.", provenance.cpu_count),
         ));
     }
+    // The worst first; what is equally bad stays in its order.
+    notices.sort_by_key(|n| std::cmp::Reverse(n.level));
     notices
 }
 

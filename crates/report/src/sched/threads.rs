@@ -30,14 +30,15 @@ pub fn section(result: &SchedResult) -> Section {
                 .essential(),
             Column::new("waits", "waits", Unit::Count).about("Completed waits for a CPU.").essential(),
             Column::new("p50", "p50", Unit::Nanos).over("one wait").essential(),
-            Column::new("p90", "p90", Unit::Nanos).over("one wait").detail(),
+            Column::new("p90", "p90", Unit::Nanos).over("one wait"),
             Column::new("p99", "p99", Unit::Nanos).over("one wait").essential(),
-            Column::new("p99_9", "p99.9", Unit::Nanos).over("one wait").detail(),
+            Column::new("p99_9", "p99.9", Unit::Nanos).over("one wait"),
             Column::new("max", "max", Unit::Nanos).over("one wait").essential(),
             Column::new("running", "run time", Unit::Nanos),
-            Column::new("switched_in", "runs", Unit::Count).about("Times it was switched in."),
+            Column::new("switched_in", "runs", Unit::Count).about("Times it was switched in.").detail(),
             Column::new("preempted", "preempted", Unit::Count)
-                .about("Switches off while it still wanted the CPU."),
+                .about("Switches off while it still wanted the CPU.")
+                .detail(),
             Column::new("beside_idle", "beside idle CPU", Unit::Nanos)
                 .about("Waited while another CPU that it may use was idle."),
             Column::new("process", "process", Unit::Id).detail(),
@@ -122,15 +123,15 @@ pub fn share(part: u64, whole: u64) -> Value {
 type PartOf = (&'static str, &'static str, Meaning, fn(&TimeBudget) -> u64);
 const PARTS: [PartOf; 9] = [
     ("running", "running", Meaning::Running, |b| b.running_ns),
-    ("stolen", "stolen by interrupts", Meaning::Stolen, |b| b.stolen_by_irq_ns + b.stolen_by_softirq_ns),
-    ("waiting", "waiting for a CPU", Meaning::Waiting, |b| b.wakeup_wait_ns + b.preemption_wait_ns),
+    ("stolen", "interrupts", Meaning::Stolen, |b| b.stolen_by_irq_ns + b.stolen_by_softirq_ns),
+    ("waiting", "waiting", Meaning::Waiting, |b| b.wakeup_wait_ns + b.preemption_wait_ns),
     ("storage", "storage", Meaning::BlockedIo, |b| blocked(b, &[BlockReason::BlockIo, BlockReason::Sync])),
-    ("memory", "page faults", Meaning::BlockedMemory, |b| blocked(b, &[BlockReason::PageFault])),
+    ("memory", "faults", Meaning::BlockedMemory, |b| blocked(b, &[BlockReason::PageFault])),
     ("lock", "locks", Meaning::BlockedLock, |b| blocked(b, &[BlockReason::Futex])),
-    ("network", "pipes and network", Meaning::BlockedNetwork, |b| {
+    ("network", "pipes, net", Meaning::BlockedNetwork, |b| {
         blocked(b, &[BlockReason::Network, BlockReason::PipeOrSocket])
     }),
-    ("asleep", "asleep or other", Meaning::Sleeping, |b| {
+    ("asleep", "asleep", Meaning::Sleeping, |b| {
         b.blocked_ns.saturating_sub(blocked(
             b,
             &[
@@ -143,7 +144,7 @@ const PARTS: [PartOf; 9] = [
             ],
         ))
     }),
-    ("unknown", "not known", Meaning::Unknown, |b| b.remainder_ns),
+    ("unknown", "unknown", Meaning::Unknown, |b| b.remainder_ns),
 ];
 
 fn blocked(budget: &TimeBudget, reasons: &[BlockReason]) -> u64 {
@@ -161,12 +162,12 @@ pub fn budget(result: &SchedResult) -> Section {
         PARTS.iter().filter(|(_, _, _, of)| result.threads.iter().any(|t| of(&t.budget) > 0)).collect();
     let mut columns = vec![
         Column::new("thread", "thread", Unit::Text).essential(),
-        Column::new("tid", "tid", Unit::Id),
+        Column::new("tid", "tid", Unit::Id).essential(),
         Column::new("span", "observed", Unit::Nanos)
             .about("From when the thread (or the trace) began to when either ended."),
     ];
     for (key, title, meaning, _) in &parts {
-        let column = Column::new(format!("{key}_part"), *title, Unit::Share).over("part of that time");
+        let column = Column::new(format!("{key}_part"), *title, Unit::Share).over("part of it");
         let both = matches!(meaning, Meaning::Running | Meaning::Waiting);
         columns.push(if both { column.essential() } else { column });
     }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Rows that a histogram may have.
-const HISTOGRAM_ROWS: usize = 16;
+const HISTOGRAM_ROWS: usize = 20;
 /// Columns of a budget bar.
 const BUDGET_COLUMNS: usize = 24;
 
@@ -89,10 +89,11 @@ pub fn budget(budget: &Budget, options: &TextOptions) -> String {
         .collect();
     let mut with_bars = budget.table.clone();
     let shown = if options.all_rows { with_bars.rows.len() } else { with_bars.brief_rows };
-    with_bars.columns.insert(1, Column::new("bar", "where its time went", Unit::Text).essential());
+    let place = budget.bar_column();
+    with_bars.columns.insert(place, Column::new("bar", "where its time went", Unit::Text).essential());
     for (i, row) in with_bars.rows.iter_mut().enumerate() {
         let bar = if i < shown { budget_bar(row, &parts) } else { String::new() };
-        row.insert(1, Value::text(bar));
+        row.insert(place, Value::text(bar));
     }
     let mut out = table(&with_bars, options);
     let used = |(column, _): &&(usize, &Part)| {
