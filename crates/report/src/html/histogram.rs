@@ -85,7 +85,7 @@ fn panel(out: &mut String, distribution: &Distribution, series: &Series, bins: &
     );
     let _ = writeln!(
         out,
-        "<div class=\"row\"><span class=\"y\"><b>{}</b><br>{} values<br><small>tallest bar {}</small></span>",
+        "<div class=\"row\"><span class=\"y\"><b>{}</b><br><span>{} values</span><br><small>tallest bar {}</small></span>",
         escape(&series.title),
         count(series.count),
         count(most)

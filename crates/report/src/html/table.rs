@@ -60,7 +60,9 @@ fn write(out: &mut String, table: &Table, bars: Option<(&[Part], usize)>) {
             } else if let Value::Missing(reason) = value {
                 let _ = write!(out, "<td class=\"x{detail}\" title=\"{}\">–</td>", escape(reason));
             } else if column.unit == Unit::Text {
-                let _ = write!(out, "<td class=\"t{detail}\">{text}</td>");
+                // A sentence may break; a name may not.
+                let long = if text.len() > 48 { " w" } else { "" };
+                let _ = write!(out, "<td class=\"t{long}{detail}\">{text}</td>");
             } else if detail.is_empty() {
                 let _ = write!(out, "<td>{text}</td>");
             } else {
