@@ -11,3 +11,4 @@ pub mod folder;
 pub mod counters;
 pub mod session;
 pub mod answer;
+pub mod retention;

@@ -3,7 +3,12 @@
 
 mod findings;
 
+use std::collections::BTreeSet;
+
+use bpf::KernelFacts;
+use bpf::facts::Feature;
 use clap::Args;
+use kernel::facts::LiveFacts;
 use kernel::facts_host::{Abilities, HostFacts, KernelConfig};
 use report::Document;
 use report::document::{Block, Finding, Findings, Level, Section};
@@ -26,12 +31,29 @@ pub(crate) struct Examined {
     pub host: HostFacts,
     pub abilities: Abilities,
     pub config: KernelConfig,
+    /// What eBPF can do here, each tried.
+    pub features: BTreeSet<Feature>,
+}
+
+/// What `lotse trace` builds on.
+const FEATURES: &[Feature] =
+    &[Feature::RawTracepoint, Feature::TpBtf, Feature::RingBuf, Feature::Fentry, Feature::KprobeMulti, Feature::UprobeMulti];
+
+impl Examined {
+    fn gather() -> Examined {
+        let facts = LiveFacts::new();
+        Examined {
+            host: HostFacts::gather(),
+            abilities: Abilities::gather(),
+            config: KernelConfig::gather(),
+            features: FEATURES.iter().copied().filter(|&feature| facts.has(feature)).collect(),
+        }
+    }
 }
 
 impl Doctor {
     pub fn run(&self, console: &mut Console) -> anyhow::Result<Outcome> {
-        let examined =
-            Examined { host: HostFacts::gather(), abilities: Abilities::gather(), config: KernelConfig::gather() };
+        let examined = Examined::gather();
         let groups = findings::all(&examined);
         let worst = groups.iter().flat_map(|(_, findings)| findings).map(|f| f.level).max();
         if self.json {
@@ -78,6 +100,7 @@ struct Json<'a> {
     tool: run::run_record::Tool,
     host: &'a HostFacts,
     abilities: &'a Abilities,
+    features: &'a BTreeSet<Feature>,
     findings: Vec<JsonFinding<'a>>,
 }
 
@@ -114,6 +137,7 @@ fn print_json(
         tool: run::run_record::Tool::this(),
         host: &examined.host,
         abilities: &examined.abilities,
+        features: &examined.features,
         findings: findings.collect(),
     };
     serde_json::to_writer_pretty(console.out(), &json)?;

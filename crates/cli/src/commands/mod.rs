@@ -37,6 +37,10 @@ commands! {
     report::Report,
     /// What a trace file holds, and who made it
     info::Info,
+    /// The kept run folders, and which may go
+    runs::Runs,
+    /// What a message's code means
+    explain::Explain,
     /// Shell completions, as a script on stdout
     completions::Completions,
     /// The manual page, in roff, on stdout

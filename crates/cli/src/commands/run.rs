@@ -56,7 +56,7 @@ pub struct Run {
 }
 
 /// Where runs go unless told otherwise.
-const RUNS: &str = "lotse-runs";
+pub const RUNS: &str = "lotse-runs";
 
 impl Run {
     pub fn run(&self, console: &mut Console) -> anyhow::Result<Outcome> {

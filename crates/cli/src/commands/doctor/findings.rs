@@ -4,6 +4,8 @@ use kernel::facts_host::environment::ControlGroups;
 use kernel::facts_host::rights::Capability;
 use report::document::{Finding, Level};
 
+use bpf::facts::Feature;
+
 use super::Examined;
 
 /// All findings by group, in reading order.
@@ -12,7 +14,16 @@ pub(super) fn all(examined: &Examined) -> Vec<(&'static str, Vec<Finding>)> {
         ("recording", vec![tracefs(examined), event_rights(examined), perf_paranoid(examined), instance_memory()]),
         (
             "programs in the kernel",
-            vec![btf(examined), bpf_rights(examined), unprivileged_bpf(examined), kprobes(examined), uprobes(examined)],
+            vec![
+                btf(examined),
+                bpf_rights(examined),
+                unprivileged_bpf(examined),
+                raw_tracepoints(examined),
+                ring_buffer(examined),
+                kprobes(examined),
+                fentry(examined),
+                uprobes(examined),
+            ],
         ),
         ("counters and addresses", vec![hardware(examined), kptr(examined), capabilities(examined), lockdown(examined)]),
         ("cross-checks", vec![schedstat(examined), thread_exits(examined)]),
@@ -164,6 +175,42 @@ fn unprivileged_bpf(examined: &Examined) -> Finding {
         Some(value) => finding(key, what, Level::Good, format!("refused ({value})")).means("as it should be"),
         None => finding(key, what, Level::Note, "unknown"),
     }
+}
+
+fn raw_tracepoints(examined: &Examined) -> Finding {
+    let (key, what) = ("raw_tracepoints", "raw tracepoints");
+    let has = |feature| examined.features.contains(&feature);
+    match (has(Feature::RawTracepoint), has(Feature::TpBtf)) {
+        (_, true) => finding(key, what, Level::Good, "programs attach, with typed arguments")
+            .means("the cheapest way to an event: chosen where the fields used allow it"),
+        (true, false) => finding(key, what, Level::Note, "programs attach, arguments without types")
+            .means("ordinary tracepoints are used instead, at some more cost per event"),
+        (false, false) => finding(key, what, Level::Warning, "programs are refused")
+            .means("`lotse trace` falls back to ordinary tracepoints, or cannot load at all: see eBPF rights"),
+    }
+}
+
+fn ring_buffer(examined: &Examined) -> Finding {
+    let (key, what) = ("ring_buffer", "BPF ring buffer");
+    if examined.features.contains(&Feature::RingBuf) {
+        return finding(key, what, Level::Good, "can be made");
+    }
+    finding(key, what, Level::Warning, "cannot be made")
+        .means("programs cannot stream events (needs kernel 5.8 and the right to load programs)")
+        .mend("see eBPF rights; on an older kernel nothing")
+}
+
+fn fentry(examined: &Examined) -> Finding {
+    let (key, what) = ("fentry", "fentry, fexit");
+    if examined.features.contains(&Feature::Fentry) {
+        return finding(key, what, Level::Good, "kernel functions can be traced with typed arguments");
+    }
+    let finding = finding(key, what, Level::Note, "refused by this kernel (tried)")
+        .means("programs with fentry: and fexit: probes cannot attach; tracepoints can");
+    if examined.config.is_known() && !examined.config.has("CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS") {
+        return finding.mend("nothing at run time: a kernel with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS");
+    }
+    finding.mend("nothing at run time, where the rights above are there: the kernel forbids changing its code")
 }
 
 fn kprobes(examined: &Examined) -> Finding {
