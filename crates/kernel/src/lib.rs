@@ -28,6 +28,9 @@ mod syscall_table;
 mod features;
 pub mod facts;
 pub mod elf;
+pub mod process_maps;
+pub mod mapping_events;
+pub mod user_symbols;
 
 pub mod attach;
 pub mod load;

@@ -295,7 +295,7 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// Maps `length` bytes of a descriptor from `offset` on.
-    pub(super) fn map(
+    pub(crate) fn map(
         fd: BorrowedFd<'_>,
         offset: usize,
         length: usize,
@@ -333,7 +333,7 @@ impl Memory {
     }
 
     /// The 8-byte word at a byte offset that is a multiple of 8.
-    pub(super) fn word(&self, offset: usize) -> &AtomicU64 {
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.length, "offset {offset} of {}", self.length);
         // SAFETY: in bounds and aligned (checked above); the memory lives as long as `self`; others write
         // to it at any time, which an atomic allows.
