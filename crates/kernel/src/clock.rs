@@ -10,6 +10,16 @@ pub fn realtime_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
+/// CLOCK_BOOTTIME in nanoseconds: the clock of `bpf_ktime_get_boot_ns`.
+pub fn boottime_ns() -> u64 {
+    read(libc::CLOCK_BOOTTIME)
+}
+
+/// CLOCK_TAI in nanoseconds: the clock of `bpf_ktime_get_tai_ns`.
+pub fn tai_ns() -> u64 {
+    read(libc::CLOCK_TAI)
+}
+
 /// CPU time the whole process has used, in nanoseconds, user and system together.
 pub fn process_cpu_ns() -> u64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)

@@ -12,6 +12,7 @@ pub mod procfs;
 pub mod cgroup;
 pub mod usage;
 pub mod stop;
+pub mod signal_counts;
 pub mod process;
 pub mod tracefs;
 pub mod tracefs_instance;

@@ -71,9 +71,8 @@ fn take_records(memory: &Memory, into: &mut Vec<Vec<u8>>) {
     let (page, size) = (page_size(), (DATA_PAGES * page_size()) as u64);
     let head = memory.word(DATA_HEAD).load(Ordering::Acquire);
     let mut tail = memory.word(DATA_TAIL).load(Ordering::Relaxed);
-    let word = |position: u64| {
-        memory.word(page + (position % size) as usize).load(Ordering::Relaxed).to_ne_bytes()
-    };
+    let word =
+        |position: u64| memory.word(page + (position % size) as usize).load(Ordering::Relaxed).to_ne_bytes();
     while tail < head {
         let header = word(tail);
         let length = u64::from(u16::from_ne_bytes([header[6], header[7]]));

@@ -94,7 +94,12 @@ fn parse_line(line: &str) -> Option<Mapping> {
     }
     let number = |text| u64::from_str_radix(text, 16).ok();
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    Some(Mapping { start: number(start)?, end: number(end)?, offset: number(offset)?, path: PathBuf::from(path) })
+    Some(Mapping {
+        start: number(start)?,
+        end: number(end)?,
+        offset: number(offset)?,
+        path: PathBuf::from(path),
+    })
 }
 
 #[cfg(test)]

@@ -38,6 +38,12 @@ pub fn pid_namespace() -> u64 {
     text.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
 }
 
+/// Device and inode of the own pid namespace, as `bpf_get_ns_current_pid_tgid` wants them.
+pub fn pid_namespace_file() -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self/ns/pid").map_or((0, 0), |file| (file.dev(), file.ino()))
+}
+
 /// The threads of a process now; an error if there is no such process.
 pub fn threads_of(pid: u32) -> Result<Vec<u32>, Refused> {
     let path = format!("/proc/{pid}/task");

@@ -50,7 +50,8 @@ impl UserSymbols {
         let file_offset = address - mapping.start + mapping.offset;
         let path = mapping.path.clone();
         let function = self.file(pid, &path).and_then(|file| file.function_at(file_offset));
-        let function = function.map(|(name, offset)| (if self.demangle { demangled(&name) } else { name }, offset));
+        let function =
+            function.map(|(name, offset)| (if self.demangle { demangled(&name) } else { name }, offset));
         Some(UserPlace { function, path, file_offset })
     }
 
@@ -100,8 +101,12 @@ impl FileSymbols {
         let after = self.functions.partition_point(|symbol| symbol.file_offset <= file_offset);
         let nearest = self.functions.get(after.checked_sub(1)?)?;
         // Aliases begin at the same place: prefer one that says its size, then the shortest name.
-        let same = self.functions[..after].iter().rev().take_while(|symbol| symbol.file_offset == nearest.file_offset);
-        let chosen = same.min_by_key(|symbol| (symbol.size == 0, symbol.name.starts_with('_'), symbol.name.len()))?;
+        let same = self.functions[..after]
+            .iter()
+            .rev()
+            .take_while(|symbol| symbol.file_offset == nearest.file_offset);
+        let chosen =
+            same.min_by_key(|symbol| (symbol.size == 0, symbol.name.starts_with('_'), symbol.name.len()))?;
         let offset = file_offset - chosen.file_offset;
         // Code without a size (assembly) reaches to the next symbol.
         (chosen.size == 0 || offset < chosen.size).then(|| (chosen.name.clone(), offset))
@@ -111,8 +116,10 @@ impl FileSymbols {
 /// `START SIZE name`, hexadecimal, as just-in-time compilers write it for perf.
 fn read_perf_map(pid: u32) -> Vec<JitSymbol> {
     let inside = format!("/proc/{pid}/root/tmp/perf-{pid}.map");
-    let text = std::fs::read(&inside).or_else(|_| std::fs::read(format!("/tmp/perf-{pid}.map"))).unwrap_or_default();
-    let mut symbols: Vec<JitSymbol> = String::from_utf8_lossy(&text).lines().filter_map(parse_perf_map_line).collect();
+    let text =
+        std::fs::read(&inside).or_else(|_| std::fs::read(format!("/tmp/perf-{pid}.map"))).unwrap_or_default();
+    let mut symbols: Vec<JitSymbol> =
+        String::from_utf8_lossy(&text).lines().filter_map(parse_perf_map_line).collect();
     symbols.sort_by_key(|symbol| symbol.start);
     symbols
 }
@@ -120,7 +127,11 @@ fn read_perf_map(pid: u32) -> Vec<JitSymbol> {
 fn parse_perf_map_line(line: &str) -> Option<JitSymbol> {
     let mut parts = line.splitn(3, ' ');
     let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
-    Some(JitSymbol { start: number(parts.next()?)?, size: number(parts.next()?)?, name: parts.next()?.trim().to_owned() })
+    Some(JitSymbol {
+        start: number(parts.next()?)?,
+        size: number(parts.next()?)?,
+        name: parts.next()?.trim().to_owned(),
+    })
 }
 
 /// A C++ or Rust name as in its source; others as they are.
@@ -170,7 +181,10 @@ mod tests {
     #[test]
     fn perf_maps_are_read() {
         let symbol = parse_perf_map_line("7f00 20 LazyCompile:~add file.js:1").unwrap();
-        assert_eq!((symbol.start, symbol.size, symbol.name.as_str()), (0x7f00, 0x20, "LazyCompile:~add file.js:1"));
+        assert_eq!(
+            (symbol.start, symbol.size, symbol.name.as_str()),
+            (0x7f00, 0x20, "LazyCompile:~add file.js:1")
+        );
         assert_eq!(parse_perf_map_line("zz 1 x"), None);
     }
 }

@@ -14,5 +14,24 @@ pub mod text;
 pub mod json;
 pub mod printf;
 
+pub mod compiled;
+
+pub mod contents;
+
+pub mod output;
+
+pub mod host_names;
+pub mod losses;
+mod packets;
+
+pub mod records;
+
+pub mod live_environment;
+
+pub mod session;
+
+pub use compiled::Compiled;
+pub use session::{Finished, RunOptions, SessionError};
+
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,218 @@
+//! Names from the machine at hand: symbols, users, cgroups, clocks. Each table is read when first asked
+//! for and kept.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use bpf::KernelFacts;
+use kernel::ebpf::Map;
+use kernel::facts::LiveFacts;
+use kernel::mapping_events::MappingEvents;
+use kernel::process_maps::ProcessMaps;
+use kernel::user_symbols::{UserPlace, UserSymbols};
+use lang::schema::Schema;
+use lang::types::{Clock, Stack, StackMode};
+
+use super::decode::{Names, unsigned};
+use super::value::StackLines;
+
+/// Names of this machine.
+pub struct HostNames<'a> {
+    facts: &'a LiveFacts,
+    schema: &'a Schema,
+    /// Kernel maps of `schema.stack_maps`.
+    stacks: Vec<&'a Map>,
+    user: RefCell<UserNames>,
+    cgroups: OnceCell<HashMap<u64, Vec<(String, String)>>>,
+    users: OnceCell<HashMap<u32, String>>,
+}
+
+#[derive(Default)]
+struct UserNames {
+    maps: ProcessMaps,
+    events: Option<MappingEvents>,
+    symbols: UserSymbols,
+}
+
+impl<'a> HostNames<'a> {
+    /// Knows the kernel maps that stacks are kept in.
+    pub fn new(facts: &'a LiveFacts, schema: &'a Schema, stacks: Vec<&'a Map>) -> HostNames<'a> {
+        let mut user = UserNames::default();
+        user.symbols.demangle = schema.config.cpp_demangle;
+        HostNames {
+            facts,
+            schema,
+            stacks,
+            user: RefCell::new(user),
+            cgroups: OnceCell::new(),
+            users: OnceCell::new(),
+        }
+    }
+
+    /// Begins to keep what processes map, so that addresses of those that exit still have names.
+    pub fn follow_processes(&self) {
+        let mut user = self.user.borrow_mut();
+        // What is there already is read after the listening began: nothing falls between.
+        user.events = MappingEvents::open().ok();
+        user.maps = ProcessMaps::of_all();
+    }
+
+    /// Takes over what processes have mapped since the last call.
+    pub fn catch_up(&self) {
+        let UserNames { maps, events, .. } = &mut *self.user.borrow_mut();
+        if let Some(events) = events {
+            events.drain(maps);
+        }
+    }
+
+    fn user_place(&self, address: u64, pid: u32) -> Option<UserPlace> {
+        let UserNames { maps, symbols, .. } = &mut *self.user.borrow_mut();
+        if !maps.knows(pid) {
+            maps.remember(pid);
+        }
+        symbols.find(maps, pid, address)
+    }
+
+    fn frame(&self, stack: Stack, address: u64, pid: u32) -> String {
+        if stack.mode == StackMode::Raw {
+            return format!("{address:x}");
+        }
+        let (name, file) = if stack.user {
+            match self.user_place(address, pid) {
+                Some(place) if stack.mode == StackMode::BuildId => return self.build_id_frame(pid, &place),
+                Some(place) => (place.function, Some(place.path)),
+                None => (None, None),
+            }
+        } else {
+            let found = self.facts.symbols().at(address);
+            (found.map(|(symbol, offset)| (symbol.name.to_owned(), offset)), None)
+        };
+        let name = name.map_or_else(|| format!("{address:#x}"), |(name, offset)| format!("{name}+{offset}"));
+        match (stack.mode, stack.user) {
+            (StackMode::Perf, true) => {
+                let file = file.map_or("[unknown]".into(), |path: PathBuf| path.display().to_string());
+                format!("{address:x} {name} ({file})")
+            }
+            (StackMode::Perf, false) => format!("{address:x} {name}"),
+            _ => name,
+        }
+    }
+
+    fn build_id_frame(&self, pid: u32, place: &UserPlace) -> String {
+        let id = self.user.borrow_mut().symbols.build_id(pid, &place.path).unwrap_or_default();
+        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{id} {:#x}", place.file_offset)
+    }
+
+    fn read_cgroups() -> HashMap<u64, Vec<(String, String)>> {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mut found = HashMap::new();
+        for line in mounts.lines() {
+            let mut words = line.split(' ').skip(1);
+            let (Some(root), Some(kind)) = (words.next(), words.next()) else { continue };
+            let hierarchy = match kind {
+                "cgroup2" => "unified".to_owned(),
+                "cgroup" => root.rsplit('/').next().unwrap_or("").to_owned(),
+                _ => continue,
+            };
+            walk_cgroups(Path::new(root), "/", &hierarchy, &mut found);
+        }
+        found
+    }
+}
+
+fn walk_cgroups(
+    directory: &Path,
+    path: &str,
+    hierarchy: &str,
+    found: &mut HashMap<u64, Vec<(String, String)>>,
+) {
+    let Ok(metadata) = std::fs::metadata(directory) else { return };
+    found.entry(metadata.ino()).or_default().push((hierarchy.to_owned(), path.to_owned()));
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let name = entry.file_name();
+            let below = format!("{}/{}", path.trim_end_matches('/'), name.to_string_lossy());
+            walk_cgroups(&entry.path(), &below, hierarchy, found);
+        }
+    }
+}
+
+/// What to add to a time on the clock to get nanoseconds since 1970.
+pub fn wall_clock_offset(clock: Clock) -> i64 {
+    let now = match clock {
+        Clock::Monotonic => kernel::clock::monotonic_ns(),
+        Clock::Boot => kernel::clock::boottime_ns(),
+        Clock::Tai | Clock::SoftwareTai => kernel::clock::tai_ns(),
+    };
+    kernel::clock::realtime_ns() as i64 - now as i64
+}
+
+impl Names for HostNames<'_> {
+    fn kernel_address(&self, address: u64, with_offset: bool) -> String {
+        match self.facts.symbols().at(address) {
+            Some((symbol, offset)) if with_offset => format!("{}+{offset}", symbol.name),
+            Some((symbol, _)) => symbol.name.to_owned(),
+            None => format!("{address:#x}"),
+        }
+    }
+
+    fn user_address(&self, address: u64, pid: u32, with_offset: bool) -> String {
+        match self.user_place(address, pid).and_then(|place| place.function) {
+            Some((name, offset)) if with_offset => format!("{name}+{offset}"),
+            Some((name, _)) => name,
+            None => format!("{address:#x}"),
+        }
+    }
+
+    fn stack(&self, stack: Stack, hash: u64, frames: u32, pid: u32) -> StackLines {
+        let same = |map: &lang::schema::StackMap| map.user == stack.user && map.limit == stack.limit;
+        let map = self.schema.stack_maps.iter().position(same).and_then(|index| self.stacks.get(index));
+        let mut key = [0u8; 16];
+        key[..8].copy_from_slice(&hash.to_le_bytes());
+        key[8..12].copy_from_slice(&frames.to_le_bytes());
+        let value = map.and_then(|map| map.lookup(&key).ok().flatten()).unwrap_or_default();
+        let addresses = (0..frames.min(stack.limit.into()) as usize).map(|at| unsigned(&value, at * 8, 8));
+        let frames =
+            addresses.take_while(|address| *address != 0).map(|address| self.frame(stack, address, pid));
+        StackLines { frames: frames.collect(), tab: stack.mode == StackMode::Perf }
+    }
+
+    fn time(&self, nanoseconds: u64, clock: Clock, format: &str) -> String {
+        kernel::local_time::formatted(format, nanoseconds.wrapping_add_signed(wall_clock_offset(clock)))
+    }
+
+    fn cgroup(&self, id: u64, filter: Option<&str>) -> String {
+        let filter = filter.map(lang::glob::Pattern::new);
+        let known = self.cgroups.get_or_init(HostNames::read_cgroups);
+        let paths = known.get(&id).into_iter().flatten();
+        let wanted =
+            paths.filter(|(hierarchy, _)| filter.as_ref().is_none_or(|filter| filter.matches(hierarchy)));
+        let shown: Vec<String> = wanted.map(|(hierarchy, path)| format!("{hierarchy}:{path}")).collect();
+        shown.join(";")
+    }
+
+    fn user(&self, uid: u32) -> String {
+        let users = self.users.get_or_init(|| {
+            let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+            let rows = text.lines().filter_map(|line| {
+                let mut fields = line.split(':');
+                let name = fields.next()?;
+                Some((fields.nth(1)?.parse().ok()?, name.to_owned()))
+            });
+            rows.collect()
+        });
+        users.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
+    }
+
+    fn syscall(&self, number: u32) -> String {
+        self.facts.syscalls().get(&number).cloned().unwrap_or_else(|| number.to_string())
+    }
+
+    fn errno(&self, number: i32) -> String {
+        let text = std::io::Error::from_raw_os_error(number).to_string();
+        text.split(" (os error").next().unwrap_or(&text).to_owned()
+    }
+}

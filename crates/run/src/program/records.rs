@@ -1,0 +1,275 @@
+//! Streamed records to output, each kind one arm.
+
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+
+use kernel::error::Refused;
+use lang::schema::{Argument, EmitKind, EmittedRecord, MapId, RECORD_HEADER_BYTES};
+
+use super::compiled::Compiled;
+use super::contents::Maps;
+use super::decode::{Decoder, Names, slot, unsigned};
+use super::host_names::wall_clock_offset;
+use super::output::{Form, Output};
+use super::packets::Packets;
+use super::printf::formatted;
+use super::shown::{self, MapShown, RawEntry, ShowOptions, Shown};
+use super::value::Value;
+
+/// What a record asked for beyond printing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Go on.
+    Nothing,
+    /// End, with this exit status.
+    Exit(i32),
+    /// Take the breakpoint at this address away.
+    Unwatch(u64),
+}
+
+/// Why a record could not be handled.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The output is gone or full.
+    #[error("cannot write output: {0}")]
+    Output(#[from] io::Error),
+    /// A map could not be read or changed.
+    #[error(transparent)]
+    Kernel(#[from] Refused),
+}
+
+/// Everything that printing needs.
+pub struct Printer<'a, 'o> {
+    /// The program.
+    pub compiled: &'a Compiled,
+    /// Its maps.
+    pub maps: Maps<'a>,
+    /// Names for numbers.
+    pub names: &'a dyn Names,
+    /// Where to.
+    pub output: Output<'o>,
+    /// For messages, one line each or several.
+    pub talk: &'a mut dyn Write,
+    /// Packet files of `skboutput`.
+    pub packets: Packets,
+}
+
+impl Printer<'_, '_> {
+    fn decoder(&self) -> Decoder<'_> {
+        let schema = &self.compiled.schema;
+        Decoder {
+            types: &schema.types,
+            names: self.names,
+            time_formats: &schema.time_formats,
+            strings: &schema.strings,
+            trailer: &schema.config.str_trunc_trailer,
+        }
+    }
+
+    /// Handles one record of the ring.
+    pub fn record(&mut self, record: &[u8]) -> Result<Asked, RecordError> {
+        let id = unsigned(record, 0, 4) as usize;
+        if record.len() < RECORD_HEADER_BYTES as usize {
+            return Ok(Asked::Nothing);
+        }
+        let compiled = self.compiled;
+        let Some(emitted) = compiled.schema.records.get(id) else { return Ok(Asked::Nothing) };
+        let number = |at: usize| argument_number(emitted, at, record);
+        match &emitted.kind {
+            EmitKind::Printf(format) => {
+                let text = formatted(format, &self.arguments(emitted, record));
+                self.output.message("printf", &text)?;
+            }
+            EmitKind::Errorf(format) => {
+                let text = formatted(format, &self.arguments(emitted, record));
+                self.say(emitted, "ERROR", &text)?;
+            }
+            EmitKind::Warnf(format) => {
+                let text = formatted(format, &self.arguments(emitted, record));
+                self.say(emitted, "WARNING", &text)?;
+            }
+            EmitKind::Print => {
+                for value in self.arguments(emitted, record) {
+                    self.output.value(&value)?;
+                }
+            }
+            EmitKind::PrintMap(map) => {
+                let options = ShowOptions { top: number(0), divisor: number(1), ..ShowOptions::default() };
+                self.map(*map, options, true)?;
+            }
+            EmitKind::PrintMapElement(map) => {
+                let key = emitted.arguments.first().map_or(vec![], |argument| key_bytes(argument, record));
+                let shown =
+                    self.shown(*map, &self.maps.read_entry(*map, &key)?.entries, ShowOptions::default());
+                self.element(shown)?;
+            }
+            EmitKind::Clear(map) => self.maps.clear(*map)?,
+            EmitKind::Zero(map) => self.maps.zero(*map)?,
+            EmitKind::Time(format) => {
+                let text = kernel::local_time::formatted(format, kernel::clock::realtime_ns());
+                self.output.message("time", text.as_bytes())?;
+            }
+            EmitKind::Join(separator) => {
+                let mut words: Vec<Vec<u8>> = Vec::new();
+                for value in self.arguments(emitted, record) {
+                    match value {
+                        Value::Text(word) if !word.is_empty() => words.push(word),
+                        _ => {}
+                    }
+                }
+                let mut line = words.join(separator.as_bytes());
+                // In JSON the line is the datum; in text it ends with a newline.
+                if self.output.form == Form::Text {
+                    line.push(b'\n');
+                }
+                self.output.message("join", &line)?;
+            }
+            EmitKind::Cat(format) => {
+                let path = formatted(format, &self.arguments(emitted, record));
+                self.cat(emitted, &String::from_utf8_lossy(&path))?;
+            }
+            EmitKind::System(format) => {
+                let command = formatted(format, &self.arguments(emitted, record));
+                self.system(emitted, &String::from_utf8_lossy(&command))?;
+            }
+            EmitKind::Exit => return Ok(Asked::Exit(number(0) as i32)),
+            EmitKind::SkbOutput(path) => {
+                let bytes =
+                    emitted.arguments.first().map_or(&[][..], |at| slot(record, at.offset as usize).0);
+                let boot = number(1);
+                let wall = boot.wrapping_add_signed(wall_clock_offset(lang::types::Clock::Boot));
+                if let Err(error) = self.packets.write(path, wall, bytes) {
+                    self.say(emitted, "WARNING", format!("cannot write {path}: {error}").as_bytes())?;
+                }
+            }
+            EmitKind::Unwatch => return Ok(Asked::Unwatch(number(0))),
+            EmitKind::HelperError => {
+                let helper = bpf::helpers::by_id(number(0) as u32).map_or("helper", |helper| helper.name);
+                let result = number(1) as i32;
+                let text = self.names.errno(-result);
+                let text = format!("{text}\nAdditional Info - helper: {helper}, retcode: {result}");
+                self.say(emitted, "WARNING", text.as_bytes())?;
+            }
+            EmitKind::MissingKey(_) => {
+                self.say(emitted, "WARNING", b"Can't delete map element because it does not exist.")?;
+            }
+            EmitKind::AssertFailed => {
+                let mut text = b"assert failed: ".to_vec();
+                for value in self.arguments(emitted, record) {
+                    text.extend(super::text::to_bytes(&value));
+                }
+                self.say(emitted, "ERROR", &text)?;
+                return Ok(Asked::Exit(1));
+            }
+        }
+        Ok(Asked::Nothing)
+    }
+
+    fn arguments(&self, emitted: &EmittedRecord, record: &[u8]) -> Vec<Value> {
+        let decoder = self.decoder();
+        emitted.arguments.iter().map(|at| decoder.argument(&at.ty, at.offset, record)).collect()
+    }
+
+    /// Prints a map.
+    pub fn map(&mut self, id: MapId, options: ShowOptions, ran: bool) -> Result<(), RecordError> {
+        let contents = self.maps.read(id, ran)?;
+        let shown = self.shown(id, &contents.entries, options);
+        Ok(self.output.map(&shown)?)
+    }
+
+    /// A map's entries combined and sorted.
+    pub fn shown(&self, id: MapId, entries: &[(Vec<u8>, Vec<Vec<u8>>)], options: ShowOptions) -> MapShown {
+        let map = &self.compiled.schema.maps[id.0 as usize];
+        let raw: Vec<RawEntry<'_>> = entries
+            .iter()
+            .map(|(key, values)| RawEntry { key, values: values.iter().map(Vec::as_slice).collect() })
+            .collect();
+        // Intervals of time series are counted on the boot clock.
+        let offset = wall_clock_offset(lang::types::Clock::Boot);
+        let options = ShowOptions { wall_clock_offset: offset, ..options };
+        shown::map(&map.name, map.key.as_ref(), &map.value, &raw, self.decoder(), options)
+    }
+
+    /// `print(@m[key])`: the value alone.
+    fn element(&mut self, map: MapShown) -> io::Result<()> {
+        match map.rows.into_iter().next() {
+            Some((_, Shown::Value(value))) => self.output.value(&value),
+            Some((key, shown)) => self.output.map(&MapShown {
+                name: map.name,
+                scalar: key.is_none(),
+                kind: map.kind,
+                rows: vec![(key, shown)],
+            }),
+            None => self.output.value(&Value::Unsigned(0)),
+        }
+    }
+
+    fn cat(&mut self, emitted: &EmittedRecord, path: &str) -> Result<(), RecordError> {
+        let most = u64::from(self.compiled.schema.config.max_cat_bytes);
+        let read = || -> io::Result<Vec<u8>> {
+            let mut bytes = Vec::new();
+            io::Read::read_to_end(&mut io::Read::take(std::fs::File::open(path)?, most), &mut bytes)?;
+            Ok(bytes)
+        };
+        match read() {
+            Ok(bytes) => self.output.message("cat", &bytes)?,
+            Err(error) => {
+                let text = format!("cannot read {path}: {error}");
+                self.say(emitted, "WARNING", text.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn system(&mut self, emitted: &EmittedRecord, command: &str) -> Result<(), RecordError> {
+        // What was printed before comes before what the command prints.
+        self.output.flush()?;
+        let ran = Command::new("/bin/sh")
+            .args(["-c", command])
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output();
+        match ran {
+            Ok(ran) => self.output.message("syscall", &ran.stdout)?,
+            Err(error) => {
+                let text = format!("cannot run '{command}': {error}");
+                self.say(emitted, "WARNING", text.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, emitted: &EmittedRecord, severity: &str, text: &[u8]) -> io::Result<()> {
+        self.output.flush()?;
+        let place = self.compiled.place(emitted.span);
+        write!(
+            self.talk,
+            "{place}: {severity}: {}\n{}",
+            String::from_utf8_lossy(text),
+            self.compiled.quoted(emitted.span)
+        )
+    }
+}
+
+fn argument_number(emitted: &EmittedRecord, index: usize, record: &[u8]) -> u64 {
+    emitted.arguments.get(index).map_or(0, |argument| {
+        unsigned(record, argument.offset as usize, (argument.ty.size() as usize).min(8))
+    })
+}
+
+/// The key of `print(@m[key])` as it stands in the map: a text in a record is a slot, in a key it is
+/// padded to its type's size.
+fn key_bytes(argument: &Argument, record: &[u8]) -> Vec<u8> {
+    let at = argument.offset as usize;
+    let size = argument.ty.size() as usize;
+    let mut key = match &argument.ty {
+        lang::types::Type::String(_) => slot(record, at).0.to_vec(),
+        lang::types::Type::Buffer(_) => {
+            let bytes = slot(record, at).0;
+            [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat()
+        }
+        _ => record.get(at..at + size).unwrap_or(&[]).to_vec(),
+    };
+    key.resize(size, 0);
+    key
+}
