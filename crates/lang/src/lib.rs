@@ -22,3 +22,5 @@ pub mod syntax;
 pub mod lir;
 
 pub mod emit;
+
+pub mod lower;

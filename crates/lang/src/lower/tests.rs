@@ -1,0 +1,1 @@
+//! Programs to LIR to code, run in the interpreter.
