@@ -2,11 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::directory::Directory;
-use crate::error::{Refused, check};
-use crate::stop::owned;
+use crate::error::Refused;
 use crate::tracefs_instance::Instance;
 
 /// The reading end of one CPU's ring. Reads never wait.
@@ -77,21 +76,6 @@ fn stats_in(directory: &Directory, cpu: u32) -> Result<(RingStats, String), Refu
     Ok((RingStats::parse(&text), text))
 }
 
-/// Why pages could not be moved from the ring to a file.
-#[derive(Debug)]
-pub enum MoveError {
-    /// The ring could not be read.
-    Ring(Refused),
-    /// The file could not be written; these bytes had left the ring already and are handed
-    /// over so that their events can be counted.
-    File {
-        /// What the file said.
-        error: io::Error,
-        /// Whole or partial pages that are in no file.
-        unwritten: Vec<u8>,
-    },
-}
-
 impl CpuRing {
     /// Opens one CPU's ring of an instance.
     pub fn open(instance: &Instance, cpu: u32) -> Result<Self, Refused> {
@@ -103,30 +87,6 @@ impl CpuRing {
     /// The CPU whose events these are.
     pub fn cpu(&self) -> u32 {
         self.cpu
-    }
-
-    /// Moves every full page to the end of `file` through `pipe`, without copying it to this
-    /// process. Pages still being written stay. Answers with the bytes moved.
-    pub fn move_full_pages(&self, pipe: &PagePipe, file: &File, offset: &mut u64) -> Result<u64, MoveError> {
-        let mut moved = 0;
-        loop {
-            let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
-            // SAFETY: null offsets mean "the descriptors' own positions"; both are open.
-            let got = check(unsafe {
-                let none = std::ptr::null_mut();
-                libc::splice(self.file.as_raw_fd(), none, pipe.write.as_raw_fd(), none, pipe.capacity, flags)
-                    as _
-            });
-            let got = match got {
-                Ok(0) => return Ok(moved),
-                Ok(got) => got as u64,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(moved),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => return Err(MoveError::Ring(Refused::new("splice pages from", &self.name, e))),
-            };
-            pipe.drain_to(file, offset, got)?;
-            moved += got;
-        }
     }
 
     /// Copies one page, also one that is not full yet, into `page`, which has to be of the
@@ -152,77 +112,6 @@ impl AsFd for CpuRing {
     /// Readable once the ring is as full as the instance's `buffer_percent` says.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
-    }
-}
-
-/// The pipe that splicing needs between a ring and a file.
-#[derive(Debug)]
-pub struct PagePipe {
-    read: OwnedFd,
-    write: OwnedFd,
-    capacity: usize,
-}
-
-impl PagePipe {
-    /// A pipe for up to `capacity` bytes, or as many as the kernel grants (64 KiB at least).
-    pub fn new(capacity: usize) -> Result<Self, Refused> {
-        let mut fds = [0i32; 2];
-        // SAFETY: `fds` has room for the two descriptors.
-        check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) }.into())
-            .map_err(|e| Refused::new("make", "a pipe", e))?;
-        let own = |fd: i32| owned(fd.into()).map_err(|e| Refused::new("make", "a pipe", e));
-        let (read, write) = (own(fds[0])?, own(fds[1])?);
-        // SAFETY: integer arguments only.
-        let granted = unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, capacity as libc::c_int) };
-        let capacity = if granted > 0 { granted as usize } else { 65_536 };
-        Ok(PagePipe { read, write, capacity })
-    }
-
-    fn drain_to(&self, file: &File, offset: &mut u64, mut bytes: u64) -> Result<(), MoveError> {
-        while bytes > 0 {
-            let mut at = *offset as libc::loff_t;
-            // SAFETY: `at` is a valid offset to read and write; both descriptors are open.
-            let put = check(unsafe {
-                let none = std::ptr::null_mut();
-                libc::splice(
-                    self.read.as_raw_fd(),
-                    none,
-                    file.as_raw_fd(),
-                    &mut at,
-                    bytes as usize,
-                    libc::SPLICE_F_MOVE,
-                ) as _
-            });
-            let error = match put {
-                Ok(put) if put > 0 => {
-                    *offset += put as u64;
-                    bytes -= put as u64;
-                    continue;
-                }
-                Ok(_) => io::Error::from(io::ErrorKind::WriteZero),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => e,
-            };
-            return Err(MoveError::File { error, unwritten: self.take(bytes) });
-        }
-        Ok(())
-    }
-
-    /// Reads what is left in the pipe.
-    fn take(&self, bytes: u64) -> Vec<u8> {
-        let mut left = vec![0u8; bytes as usize];
-        let mut filled = 0;
-        while filled < left.len() {
-            let rest = &mut left[filled..];
-            // SAFETY: the pointer and the length describe `rest`.
-            let got = unsafe { libc::read(self.read.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len()) };
-            if got <= 0 {
-                break;
-            }
-            filled += got as usize;
-        }
-        left.truncate(filled);
-        left
     }
 }
 

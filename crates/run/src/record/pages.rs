@@ -126,6 +126,13 @@ fn split_header(header: u32) -> (u32, u64) {
     }
 }
 
+/// True for a page that the kernel has probably finished: half of it is in use.
+pub(super) fn well_filled(page: &[u8], layout: PageLayout) -> bool {
+    let low = if cfg!(target_endian = "little") { 8 } else { 12 };
+    let commit = u32::from_ne_bytes(page[low..low + 4].try_into().expect("four bytes"));
+    (commit & !(MISSED_EVENTS | MISSED_STORED)) as usize >= (layout.size - layout.data) / 2
+}
+
 /// One CPU's account while its pages go by, in order.
 #[derive(Debug)]
 pub(super) struct PageAccount {

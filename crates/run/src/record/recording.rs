@@ -21,7 +21,7 @@ use kernel::tracefs_instance::{Instance, PidFilter, sweep};
 use kernel::tracefs_ring::{CpuRing, RingStats};
 
 use super::dat_parts::Metadata;
-use super::drain::{self, DrainCounters, DrainError, DrainedRing, Drainer};
+use super::drain::{self, DrainCounters, DrainError, DrainedRing, Drainer, Until};
 use super::error::RecordError;
 use super::events::{self, ChosenEvent};
 use super::ledger::{Filtered, LossInterval};
@@ -388,7 +388,7 @@ impl Recording {
             if disk_full {
                 ring.discard_rest(&mut page, self.layout);
             } else if let Err(DrainError::File { source, .. }) =
-                ring.fetch_rest(&mut page, usize::MAX, self.layout)
+                ring.fetch(&mut page, Until::Empty, self.layout)
             {
                 return Err(RecordError::output("write", &self.parts().pages_path(cpu), source));
             }
