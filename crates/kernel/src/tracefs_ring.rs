@@ -1,7 +1,7 @@
 //! One CPU's ring of an instance, read page by page without decoding, and its counters.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IoSliceMut, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::directory::Directory;
@@ -89,18 +89,16 @@ impl CpuRing {
         self.cpu
     }
 
-    /// Copies one page, also one that is not full yet, into `page`, which has to be of the
-    /// ring's page size. Answers false when the ring is empty.
-    pub fn read_page(&self, page: &mut [u8]) -> Result<bool, Refused> {
+    /// Copies pages, also one that is not full yet, into `pages`, which holds a whole number of
+    /// pages of the ring's size. Answers how many there were: fewer than asked for when the
+    /// ring is empty. One system call, however many pages.
+    pub fn read_pages(&self, pages: &mut [u8], page_size: usize) -> Result<usize, Refused> {
+        let mut parts: Vec<IoSliceMut<'_>> = pages.chunks_exact_mut(page_size).map(IoSliceMut::new).collect();
         loop {
-            match (&self.file).read(page) {
-                Ok(0) => return Ok(false),
-                // Less than a page does not happen; the remainder is cleared all the same.
-                Ok(got) => {
-                    page[got..].fill(0);
-                    return Ok(true);
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            match (&self.file).read_vectored(&mut parts) {
+                // The kernel answers each part with a page or not at all.
+                Ok(got) => return Ok(got / page_size),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(0),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => return Err(Refused::new("read", &self.name, e)),
             }

@@ -60,7 +60,7 @@ fn rings_too_small_lose_exactly_what_they_say() {
             spec.rings.kb_per_cpu = 64;
             spec.rings.when_full = when_full;
             // Nobody fetches in time: losses last to the very end.
-            spec.rings.wake_percent = 100;
+            spec.rings.wake_percent = 0;
             spec.rings.flush_interval = Duration::from_secs(60);
             let outcome = run(&spec);
             assert_exact(&outcome, &load);

@@ -153,6 +153,7 @@ fn ledger(recorded: &Recorded, accounts: Vec<PageAccount>, cut: bool) -> Ledger 
         cpus,
         filtered: recorded.filtered,
         own,
+        own_threads: manifest.own_threads.clone(),
         cut,
         clock: manifest.metadata.clock.clone(),
         started_ns: manifest.started_ns,

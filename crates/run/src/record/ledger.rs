@@ -14,6 +14,8 @@ pub struct Ledger {
     pub filtered: Filtered,
     /// Events in the file that the recorder's own threads caused.
     pub own: u64,
+    /// Those threads.
+    pub own_threads: Vec<u32>,
     /// The recorder was killed: the end is missing, and how much is not known.
     pub cut: bool,
     /// The clock of every time here, as `trace_clock` names it.

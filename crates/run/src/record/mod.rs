@@ -31,7 +31,7 @@ pub use error::RecordError;
 pub use estimate::{BRIDGED, CpuRate, Needs, Rates, estimate_rates};
 pub use kernel::stop::{StopReason, StopToken};
 pub use ledger::{CpuLedger, Filtered, Ledger, LossInterval, Lost};
-pub use spec::{EventSelection, FileFormat, RecordSpec, Rings, Selection, WhenFull, parts_folder};
+pub use spec::{EventSelection, FileFormat, OwnEvents, RecordSpec, Rings, Selection, WhenFull, parts_folder};
 
 /// How far a recording is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,8 +102,8 @@ pub enum EndedBy {
 }
 
 /// Records as `spec` asks and writes its file. `tell` hears of the progress about four times a
-/// second, on the calling thread. The caller's thread and the recorder's own are not recorded
-/// (see [`RecordSpec::keep_own_events`]).
+/// second, on the calling thread. Events of that thread and of the recorder's others are
+/// accounted for apart (see [`OwnEvents`]).
 pub fn record(spec: &RecordSpec, tell: &mut dyn FnMut(Progress)) -> Result<RecordOutcome, RecordError> {
     let stop = match &spec.stop {
         Some(stop) => stop.clone(),

@@ -21,7 +21,7 @@ use kernel::tracefs_instance::{Instance, PidFilter, sweep};
 use kernel::tracefs_ring::{CpuRing, RingStats};
 
 use super::dat_parts::Metadata;
-use super::drain::{self, DrainCounters, DrainError, DrainedRing, Drainer, Until};
+use super::drain::{self, DrainCounters, DrainError, DrainedRing, Drainer, Pace, Until};
 use super::error::RecordError;
 use super::events::{self, ChosenEvent};
 use super::ledger::{Filtered, LossInterval};
@@ -29,7 +29,7 @@ use super::members::Members;
 use super::pages::PageLayout;
 use super::parts::{Manifest, PARTS_VERSION, Parts};
 use super::setup;
-use super::spec::{FileFormat, RecordSpec};
+use super::spec::{FileFormat, OwnEvents, RecordSpec};
 use super::{EndedBy, Phase, Progress};
 
 /// How often progress is told and the counters are looked at.
@@ -120,7 +120,9 @@ impl Recording {
         }
         let counters = Arc::new(DrainCounters::default());
         let drain_failed = StopToken::new()?;
-        let drainers = drain::start(rings, layout, spec.rings.flush_interval, &counters, &drain_failed)?;
+        let pace =
+            Pace { flush_interval: spec.rings.flush_interval, wake_when_filled: spec.rings.wake_percent > 0 };
+        let drainers = drain::start(rings, layout, pace, &counters, &drain_failed)?;
         let mut recording = Recording {
             stopped_command,
             command: None,
@@ -167,7 +169,7 @@ impl Recording {
             setup::begin_thread_filter(instance, nobody)?;
             while self.members.follow(instance)? > 0 {}
         }
-        if !spec.keep_own_events {
+        if spec.own_events == OwnEvents::Refuse {
             self.instance().add_threads(PidFilter::Not, &own)?;
         }
         Ok(())

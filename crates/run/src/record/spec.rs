@@ -29,9 +29,8 @@ pub struct RecordSpec {
     pub clock: String,
     /// Store the kernel's symbol table in the file (costs 60–80 ms and about 1 MB).
     pub kernel_symbols: bool,
-    /// Keep the events of the recorder's own threads and count them, instead of having the
-    /// kernel refuse them.
-    pub keep_own_events: bool,
+    /// What becomes of the events that the recorder's own threads cause.
+    pub own_events: OwnEvents,
     /// Have a second, tiny instance without filters count what happened, so that the ledger
     /// can say how much the filters refused. Doubles the cost of every event.
     pub count_filtered: bool,
@@ -56,7 +55,7 @@ impl RecordSpec {
             rings: Rings::default(),
             clock: "mono".to_owned(),
             kernel_symbols: false,
-            keep_own_events: false,
+            own_events: OwnEvents::Count,
             count_filtered: false,
             stop: None,
             handle_signals: false,
@@ -138,7 +137,8 @@ pub struct Rings {
     pub kb_per_cpu: u32,
     /// What happens when one is full.
     pub when_full: WhenFull,
-    /// The recorder is woken when a ring is this full, in percent.
+    /// The recorder is woken when a ring is this full, in percent; 0 for never: pages are then
+    /// fetched at the flush interval alone.
     pub wake_percent: u32,
     /// Pages are fetched at least this often, also pages that are not full: what a killed
     /// recorder loses is at most this old.
@@ -154,6 +154,18 @@ impl Default for Rings {
             flush_interval: Duration::from_secs(1),
         }
     }
+}
+
+/// What becomes of the events that the recorder's own threads cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnEvents {
+    /// They are recorded and the account says how many they are, and by which threads. The
+    /// default: the recorder makes some ten system calls a second (a few hundred at 400 000
+    /// events a second), and a scheduler trace without it would have holes.
+    Count,
+    /// The kernel refuses them, which costs every event about 8 ns more. Also what happens where
+    /// threads are selected and the recorder is none of them.
+    Refuse,
 }
 
 /// What a full ring does with the next event.
