@@ -23,7 +23,10 @@ fn main() -> ExitCode {
                 for event in &survey.events {
                     println!("  {:>9} {}", event.count, event.name);
                 }
-                println!("  total {} tasks {} losses {:?}", survey.total, survey.task_records, survey.losses);
+                println!(
+                    "  total {} side {:?} losses {:?}",
+                    survey.total, survey.side_records, survey.losses
+                );
                 for cpu in &survey.cpus {
                     println!("  {cpu:?}");
                 }

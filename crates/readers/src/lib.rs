@@ -9,6 +9,7 @@ mod scan;
 mod unpack;
 mod merge;
 pub mod trace_dat;
+pub mod perf_data;
 pub mod survey;
 
 use std::{path::Path, sync::Arc};
@@ -29,11 +30,14 @@ pub fn open(input: Arc<dyn Input>) -> Result<Box<dyn Source>, SourceError> {
     if trace_dat::is_trace_dat(start) {
         return Ok(Box::new(trace_dat::TraceDat::open(input)?));
     }
+    if perf_data::is_perf_data(start) {
+        return Ok(Box::new(perf_data::PerfData::open(input)?));
+    }
     let reason = match start {
         [] => "the file is empty".to_owned(),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => "packed with zstd: unpack it first (`unzstd FILE`)".to_owned(),
         [0x1f, 0x8b, ..] => "packed with gzip: unpack it first (`gunzip FILE`)".to_owned(),
-        _ => "not a trace of a known format (known: trace.dat of versions 6 and 7)".to_owned(),
+        _ => "not a trace of a known format (known: trace.dat of versions 6 and 7, perf.data)".to_owned(),
     };
     Err(input::wrong(&*input, 0, reason))
 }

@@ -15,8 +15,9 @@ pub struct Survey {
     pub events: Vec<EventCount>,
     /// All of them.
     pub total: u64,
-    /// Side records about threads and address spaces.
-    pub task_records: u64,
+    /// Side records about threads and address spaces (`comm`, `fork`, …), most frequent
+    /// first.
+    pub side_records: Vec<EventCount>,
     /// By CPU, ascending.
     pub cpus: Vec<CpuSurvey>,
     /// Losses in the stream and those known from totals.
@@ -32,6 +33,8 @@ pub struct Survey {
     /// Items whose time is before that of an earlier item of another CPU (a reader merges
     /// by time, so these come from late data).
     pub out_of_order: u64,
+    /// The largest such difference.
+    pub largest_out_of_order: Nanos,
     /// Why the trace could not be read to its end, if so.
     pub error: Option<String>,
 }
@@ -80,6 +83,7 @@ pub fn survey(source: &mut dyn Source) -> Survey {
     let mut survey = Survey::default();
     let mut by_format: Vec<u64> = vec![0; source.info().formats.len()];
     let mut by_sample: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut side_records: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut cpus = CpuTable::default();
     let mut latest = Nanos(0);
     let mut note = |survey: &mut Survey, cpus: &mut CpuTable, at: At| {
@@ -91,6 +95,7 @@ pub fn survey(source: &mut dyn Source) -> Survey {
             survey.largest_step_back = survey.largest_step_back.max(state.previous.since(at.time));
         } else if at.time < latest {
             survey.out_of_order += 1;
+            survey.largest_out_of_order = survey.largest_out_of_order.max(latest.since(at.time));
         }
         state.count += 1;
         state.previous = at.time;
@@ -110,7 +115,7 @@ pub fn survey(source: &mut dyn Source) -> Survey {
                 *by_sample.entry(event).or_default() += 1;
                 note(&mut survey, &mut cpus, at);
             }
-            Item::Task { .. } => survey.task_records += 1,
+            Item::Task { change, .. } => *side_records.entry(change.kind()).or_default() += 1,
             Item::Lost(loss) => survey.losses.add(loss, &mut cpus),
         }
         ControlFlow::Continue(())
@@ -130,7 +135,12 @@ pub fn survey(source: &mut dyn Source) -> Survey {
         name: info.sampled.get(*event as usize).cloned().unwrap_or_else(|| format!("sample {event}")),
         count: *count,
     }));
-    survey.events.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
+    sort(&mut survey.events);
+    survey.side_records = side_records
+        .iter()
+        .map(|(kind, count)| EventCount { name: (*kind).to_owned(), count: *count })
+        .collect();
+    sort(&mut survey.side_records);
     survey.total = survey.events.iter().map(|event| event.count).sum();
     cpus.states.sort_by_key(|(cpu, _)| *cpu);
     survey.cpus = cpus
@@ -149,6 +159,10 @@ pub fn survey(source: &mut dyn Source) -> Survey {
     survey.last = survey.cpus.iter().filter_map(|cpu| cpu.last).max();
     survey.error = result.err().map(|error: SourceError| error.to_string());
     survey
+}
+
+fn sort(counts: &mut [EventCount]) {
+    counts.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
 }
 
 /// Losses listed at most.

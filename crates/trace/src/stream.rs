@@ -120,6 +120,59 @@ pub enum TaskChange<'a> {
         /// Build id, empty where unknown.
         build_id: &'a [u8],
     },
+    /// A thread comes to a CPU or leaves it (what a producer without `sched_switch` tells).
+    Switch {
+        /// Its process.
+        process: Tid,
+        /// The thread.
+        tid: Tid,
+        /// Whether it leaves.
+        out: bool,
+        /// Whether it leaves while still runnable.
+        preempted: bool,
+    },
+    /// A thread's namespaces, as device and inode numbers in the producer's order
+    /// (net, uts, ipc, pid, user, mnt, cgroup).
+    Namespaces {
+        /// Its process.
+        process: Tid,
+        /// The thread.
+        tid: Tid,
+        /// Device and inode of each.
+        links: &'a [(u64, u64)],
+    },
+    /// A cgroup's number and path.
+    Cgroup {
+        /// Its number, as samples carry it.
+        id: u64,
+        /// Its path below the hierarchy's root.
+        path: &'a [u8],
+    },
+    /// The kernel held back samples of an event that came too fast, or lets them through
+    /// again.
+    Throttle {
+        /// The event, a position in [`TraceInfo::sampled`]; `None` where not told.
+        event: Option<u32>,
+        /// Whether samples are now held back.
+        held_back: bool,
+    },
+}
+
+impl TaskChange<'_> {
+    /// A short name of its kind, such as `fork`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            TaskChange::Comm { .. } => "comm",
+            TaskChange::Fork { .. } => "fork",
+            TaskChange::Exit { .. } => "exit",
+            TaskChange::Map { .. } => "map",
+            TaskChange::Switch { .. } => "switch",
+            TaskChange::Namespaces { .. } => "namespaces",
+            TaskChange::Cgroup { .. } => "cgroup",
+            TaskChange::Throttle { held_back: true, .. } => "throttle",
+            TaskChange::Throttle { held_back: false, .. } => "unthrottle",
+        }
+    }
 }
 
 /// Receives a stream. Break to stop early.

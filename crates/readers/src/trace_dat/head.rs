@@ -34,6 +34,24 @@ pub(super) struct Head {
     pub(super) time_offset: i64,
 }
 
+impl Head {
+    fn new(info: TraceInfo, layout: PageLayout, page_size: usize) -> Head {
+        Head {
+            info,
+            layout,
+            page_size,
+            buffers: Vec::new(),
+            extents: Vec::new(),
+            printk: String::new(),
+            symbols: None,
+            counters: Vec::new(),
+            account: None,
+            scale: None,
+            time_offset: 0,
+        }
+    }
+}
+
 /// One ring: the top one, or that of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Buffer {
@@ -98,21 +116,7 @@ pub(super) fn read(input: &dyn Input) -> Result<Head, SourceError> {
     info.endian = scan.endian;
     info.long_size = long_size;
     let layout = PageLayout::usual(scan.endian, long_size);
-    let head = Head {
-        info,
-        layout,
-        page_size: page_size as usize,
-        buffers: Vec::new(),
-        extents: Vec::new(),
-        printk: String::new(),
-        symbols: None,
-        counters: Vec::new(),
-        account: None,
-        scale: None,
-        time_offset: 0,
-    };
-    let mut reader =
-        HeadReader { input, head, stats_of: String::new(), later: Vec::new(), tgids: None, clock: None };
+    let mut reader = HeadReader::new(input, Head::new(info, layout, page_size as usize));
     match version.as_str() {
         "6" => reader.version_6(&mut scan)?,
         "7" => reader.version_7(&mut scan)?,
@@ -123,6 +127,39 @@ pub(super) fn read(input: &dyn Input) -> Result<Head, SourceError> {
         }
     }
     Ok(reader.finish())
+}
+
+/// What the TRACING_DATA of a perf.data holds: the first parts of a version 6 file.
+pub(crate) struct TracingData {
+    pub(crate) info: TraceInfo,
+    pub(crate) printk: String,
+}
+
+/// Reads TRACING_DATA. What is damaged is left out and listed in `info.problems`.
+pub(crate) fn read_tracing_data(input: &dyn Input, start: u64, end: u64) -> Result<TracingData, SourceError> {
+    let mut scan = Scan::new(input, Endian::Little, start, end);
+    scan.expect(MAGIC, "the magic number of tracing data")?;
+    let version = scan.text(16, "the version of tracing data")?;
+    scan.endian = if scan.u8("the byte order")? == 1 { Endian::Big } else { Endian::Little };
+    let long_size = scan.u8("the size of long")?;
+    scan.u32("the page size")?;
+    let mut info = TraceInfo::new("tracing data");
+    (info.endian, info.long_size) = (scan.endian, long_size);
+    let head = Head::new(info, PageLayout::usual(scan.endian, long_size), 4096);
+    let mut reader = HeadReader::new(input, head);
+    let mut read = || {
+        reader.header_info(&mut scan)?;
+        reader.ftrace_events(&mut scan)?;
+        reader.events(&mut scan)?;
+        let size = scan.u32("the size of kallsyms")?;
+        scan.skip(u64::from(size), "kallsyms")?;
+        reader.printk(&mut scan)?;
+        if version != "0.5" { reader.command_lines(&mut scan) } else { Ok(()) }
+    };
+    if let Err(error) = read() {
+        reader.problem(&error);
+    }
+    Ok(TracingData { info: reader.head.info, printk: reader.head.printk })
 }
 
 fn check_page_size(scan: &Scan<'_>, page_size: u32) -> Result<(), SourceError> {
@@ -143,7 +180,11 @@ struct HeadReader<'a> {
     clock: Option<ClockKind>,
 }
 
-impl HeadReader<'_> {
+impl<'a> HeadReader<'a> {
+    fn new(input: &'a dyn Input, head: Head) -> HeadReader<'a> {
+        HeadReader { input, head, stats_of: String::new(), later: Vec::new(), tgids: None, clock: None }
+    }
+
     fn problem(&mut self, error: &SourceError) {
         self.head.info.problems.push(format!("at byte {}: {}", error.offset, error.reason));
     }

@@ -20,12 +20,12 @@ use trace::{
 use self::{
     cpu_data::{CpuCursor, CpuExtent},
     facts::{Account, CycleScale},
-    names::Names,
     ring_page::PageLayout,
 };
 use crate::{input::Input, merge::MergeHeap};
 
-pub(crate) use head::is_trace_dat;
+pub(crate) use head::{TracingData, is_trace_dat, read_tracing_data};
+pub(crate) use names::Names;
 
 /// An opened trace.dat.
 pub struct TraceDat {

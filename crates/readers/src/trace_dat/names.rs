@@ -6,7 +6,7 @@ use trace::format::PrintLookup;
 
 /// What a trace.dat says about addresses.
 #[derive(Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     texts: HashMap<u64, String>,
     symbols: OnceLock<Vec<(u64, String)>>,
     load: Option<Box<dyn Fn() -> Vec<u8> + Send + Sync>>,
@@ -14,7 +14,7 @@ pub(super) struct Names {
 
 impl Names {
     /// From the text of `printk_formats`; kallsyms are read by `load` when first asked for.
-    pub(super) fn new(printk: &str, load: Option<Box<dyn Fn() -> Vec<u8> + Send + Sync>>) -> Names {
+    pub(crate) fn new(printk: &str, load: Option<Box<dyn Fn() -> Vec<u8> + Send + Sync>>) -> Names {
         Names { texts: printk_formats(printk), symbols: OnceLock::new(), load }
     }
 }
