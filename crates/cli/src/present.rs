@@ -125,7 +125,6 @@ fn facts(record: &RunRecord, document: &mut Document) {
         document.fact("rate_before", "event rate before the run", Value::Rate(measured.per_s));
     }
     document.fact("ring", "ring of each CPU", Value::Bytes(record.preflight.ring_bytes_per_cpu));
-    document.fact("tool", "recorded by", Value::text(format!("{} {}", record.tool.name, record.tool.version)));
 }
 
 fn ledger(ledger: &record::Ledger) -> Ledger {

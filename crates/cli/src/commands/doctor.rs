@@ -17,11 +17,12 @@ use serde::Serialize;
 
 use crate::console::Console;
 use crate::exit::Outcome;
+use crate::json::Head;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status 1 when something that `lotse run` needs is not there.")]
 pub struct Doctor {
-    /// As JSON, version 1: facts and findings
+    /// As JSON, schema 1: facts and findings
     #[arg(long)]
     json: bool,
 }
@@ -95,9 +96,7 @@ fn answer(groups: &[(&'static str, Vec<Finding>)]) -> String {
 
 #[derive(Serialize)]
 struct Json<'a> {
-    version: u32,
-    kind: &'static str,
-    tool: run::run_record::Tool,
+    lotse: Head,
     host: &'a HostFacts,
     abilities: &'a Abilities,
     features: &'a BTreeSet<Feature>,
@@ -132,9 +131,7 @@ fn print_json(
         })
     });
     let json = Json {
-        version: 1,
-        kind: "doctor",
-        tool: run::run_record::Tool::this(),
+        lotse: Head::new("doctor"),
         host: &examined.host,
         abilities: &examined.abilities,
         features: &examined.features,

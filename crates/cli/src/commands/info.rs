@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::console::Console;
 use crate::exit::Outcome;
+use crate::json::Head;
 use crate::present::{self, Format};
 
 #[derive(Debug, Args)]
@@ -17,15 +18,14 @@ pub struct Info {
     /// A trace file of lotse, trace-cmd or perf, or a run folder
     #[arg(value_name = "FILE|RUN_FOLDER")]
     input: PathBuf,
-    /// As JSON, version 1
+    /// As JSON, schema 1
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Serialize)]
 struct Json<'a> {
-    version: u32,
-    kind: &'static str,
+    lotse: Head,
     file: String,
     info: &'a trace::TraceInfo,
     survey: &'a readers::Survey,
@@ -40,7 +40,7 @@ impl Info {
         let whole = info.cut.is_none() && survey.error.is_none();
         let file = path.display().to_string();
         if self.json {
-            let json = Json { version: 1, kind: "info", file, info, survey: &survey };
+            let json = Json { lotse: Head::new("info"), file, info, survey: &survey };
             serde_json::to_writer_pretty(console.out(), &json)?;
             writeln!(console.out())?;
         } else {

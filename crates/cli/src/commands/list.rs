@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::console::Console;
 use crate::exit::Outcome;
+use crate::json::Head;
 use catalogue::{Catalogue, Entry, FieldLine};
 use pattern::Pattern;
 
@@ -24,7 +25,7 @@ pub struct List {
     // Not the global `--verbose`, which is about stderr.
     #[arg(short = 'v', long = "fields")]
     fields: bool,
-    /// As JSON, version 1, with fields
+    /// As JSON, schema 1, with fields
     #[arg(long)]
     json: bool,
 }
@@ -72,7 +73,7 @@ impl List {
                 print_format: details.print_format,
             }
         });
-        let json = Json { version: 1, kind: "events", events: events.collect() };
+        let json = Json { lotse: Head::new("events"), events: events.collect() };
         serde_json::to_writer(console.out(), &json)?;
         writeln!(console.out())?;
         Ok(Outcome::Done)
@@ -81,8 +82,7 @@ impl List {
 
 #[derive(Serialize)]
 struct Json<'a> {
-    version: u32,
-    kind: &'static str,
+    lotse: Head,
     events: Vec<JsonEvent<'a>>,
 }
 

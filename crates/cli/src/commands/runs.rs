@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::console::Console;
 use crate::exit::Outcome;
+use crate::json::Head;
 
 #[derive(Debug, Args)]
 pub struct Runs {
@@ -26,7 +27,7 @@ enum What {
         /// Where runs are kept
         #[arg(default_value = super::run::RUNS)]
         folder: PathBuf,
-        /// As JSON, version 1
+        /// As JSON, schema 1
         #[arg(long)]
         json: bool,
     },
@@ -105,8 +106,7 @@ fn held(run: &KeptRun) -> &'static str {
 
 #[derive(Serialize)]
 struct Json<'a> {
-    version: u32,
-    kind: &'static str,
+    lotse: Head,
     runs: Vec<JsonRun<'a>>,
 }
 
@@ -136,7 +136,7 @@ fn list_json(runs: &[KeptRun], console: &mut Console) -> anyhow::Result<Outcome>
         thresholds: &run.record.thresholds,
         bytes: run.bytes,
     });
-    serde_json::to_writer_pretty(console.out(), &Json { version: 1, kind: "runs", runs: runs.collect() })?;
+    serde_json::to_writer_pretty(console.out(), &Json { lotse: Head::new("runs"), runs: runs.collect() })?;
     writeln!(console.out())?;
     Ok(Outcome::Done)
 }

@@ -1,0 +1,10 @@
+//! The binary as a user meets it: each command in good and bad use, in folders of its own.
+
+mod harness;
+
+mod basics;
+mod doctor_list;
+mod documentation;
+mod mistakes;
+mod record_info;
+mod run_report;

@@ -1,0 +1,71 @@
+//! Raw recordings and what is said about files.
+
+use crate::harness::{Place, json};
+use crate::needs_recording;
+
+#[test]
+fn a_command_is_recorded_and_the_file_tells_what_is_in_it() {
+    needs_recording!();
+    let place = Place::new();
+    let output = place
+        .lotse(&["record", "-e", "sched:sched_switch,sched:sched_process_*", "-o", "a.dat", "--", "sh", "-c", "true; exit 3"])
+        .expect(0);
+    assert!(output.stderr.contains("measured "), "{}", output.stderr);
+    assert!(output.stderr.contains("rings of "), "{}", output.stderr);
+    assert!(output.stderr.contains("the command failed: exit status 3"), "{}", output.stderr);
+    assert_eq!(output.stdout, "", "the command printed nothing, and neither does lotse");
+    assert_eq!(place.names(), ["a.dat"]);
+
+    let value = json(&place.lotse(&["info", "a.dat", "--json"]).expect(0).stdout);
+    let events = value["survey"]["events"].as_array().unwrap();
+    let exit = events.iter().find(|event| event["name"] == "sched:sched_process_exit").expect("the shell exits");
+    assert!(exit["count"].as_u64().unwrap() >= 1);
+    let text = place.lotse(&["info", "a.dat"]).expect(0).stdout;
+    assert!(text.contains("trace.dat v7") && text.contains("sched:sched_switch") && text.contains("mono"), "{text}");
+}
+
+#[test]
+fn the_trace_is_what_trace_cmd_reads() {
+    needs_recording!();
+    if !testkit::skip::has_program("trace-cmd") {
+        testkit::skipped!("trace-cmd is not installed");
+    }
+    let place = Place::new();
+    place.lotse(&["record", "-e", "sched:*", "-o", "a.dat", "-q", "--", "sleep", "0.05"]).expect(0);
+    let value = json(&place.lotse(&["info", "a.dat", "--json"]).expect(0).stdout);
+    let report = std::process::Command::new("trace-cmd").args(["report", "-i"]).arg(place.path("a.dat")).output().unwrap();
+    let lines = String::from_utf8_lossy(&report.stdout).lines().filter(|line| line.contains(": ")).count() as u64;
+    assert_eq!(value["survey"]["total"].as_u64().unwrap(), lines);
+}
+
+#[test]
+fn quiet_says_nothing_and_filters_filter() {
+    needs_recording!();
+    let place = Place::new();
+    let words = ["record", "-q", "-e", "sched:sched_switch", "--filter", "prev_prio < -1", "--duration", "200ms", "-o", "f.dat"];
+    let output = place.lotse(&words).expect(0);
+    assert_eq!(output.stderr, "");
+    let value = json(&place.lotse(&["info", "f.dat", "--json"]).expect(0).stdout);
+    assert_eq!(value["survey"]["total"], 0, "no priority is below -1");
+}
+
+#[test]
+fn one_cpu_alone_is_recorded() {
+    needs_recording!();
+    let place = Place::new();
+    place.lotse(&["record", "-q", "-e", "sched:sched_switch", "--cpu", "0", "--duration", "200ms", "-o", "c.dat"]).expect(0);
+    let value = json(&place.lotse(&["info", "c.dat", "--json"]).expect(0).stdout);
+    let cpus: Vec<u64> =
+        value["survey"]["cpus"].as_array().unwrap().iter().map(|cpu| cpu["cpu"].as_u64().unwrap()).collect();
+    assert!(cpus.iter().all(|&cpu| cpu == 0), "{cpus:?}");
+}
+
+#[test]
+fn files_of_others_are_described() {
+    let Some(folder) = testkit::skip::foreign_traces() else {
+        testkit::skipped!("no folder of trace files made elsewhere");
+    };
+    let file = folder.join("own/mix.v7.dat");
+    let output = Place::new().lotse(&["info", file.to_str().unwrap(), "--json"]).expect(0);
+    assert_eq!(json(&output.stdout)["survey"]["total"], 330_627);
+}
