@@ -109,6 +109,9 @@ pub(crate) struct Machine<O> {
     /// Whether the trace has wakeups at all; without them, who is switched in may have slept.
     has_wakeups: bool,
     any_loss: bool,
+    /// Losses that were told when they began and go on.
+    open_losses: Vec<Loss>,
+    next_loss_end: u64,
     trust: Trust,
     /// Time of the event before the present one on the same CPU.
     before: u64,
@@ -165,6 +168,8 @@ impl<O: Output> Machine<O> {
             syscalls: beginning.syscalls,
             has_wakeups: beginning.has_wakeups,
             any_loss: false,
+            open_losses: Vec::new(),
+            next_loss_end: u64::MAX,
             trust: Trust::NotYet,
             before: 0,
             idle_floor: options.idle_floor_ns,
@@ -201,6 +206,9 @@ impl<O: Output> Machine<O> {
         let (cpu, now) = (at.cpu.0 as u16, at.time.0);
         if !self.cpus.list[cpu as usize].seen {
             self.first_of_cpu(cpu, now);
+        }
+        if now >= self.next_loss_end {
+            self.end_losses(now);
         }
         let state = &mut self.cpus.list[cpu as usize];
         self.before = state.last;
@@ -698,6 +706,9 @@ impl<O: Output> Machine<O> {
             self.effect_before_cause(start - now);
             return self.discard_wait(slot, now, Discard::Clock);
         }
+        if self.in_doubt(slot) {
+            return self.discard_wait(slot, now, Discard::Loss);
+        }
         let beside = self.stop_waiting(slot, now);
         let queue = self.threads.list[slot as usize].queue_cpu;
         let idle = self.cpus.idle_time(queue, now).saturating_sub(self.threads.list[slot as usize].idle_mark);
@@ -809,13 +820,16 @@ impl<O: Output> Machine<O> {
     }
 
     fn end_blocked(&mut self, slot: Slot, cpu: u16, now: u64) {
-        let waker = self.waker(cpu);
-        let thread = &mut self.threads.list[slot as usize];
-        let since = thread.since;
+        let since = self.threads.list[slot as usize].since;
         if now < since {
             self.effect_before_cause(since - now);
             return self.discard_blocked(slot, Discard::Clock);
         }
+        if self.in_doubt(slot) {
+            return self.discard_blocked(slot, Discard::Loss);
+        }
+        let waker = self.waker(cpu);
+        let thread = &mut self.threads.list[slot as usize];
         let time = now.saturating_sub(since.max(self.window.0));
         thread.totals.blocked += time;
         thread.totals.blocked_by_state[state_index(thread.state)] += time;
@@ -1098,8 +1112,6 @@ impl<O: Output> Machine<O> {
             Some(_) => return,
             None => (0..self.cpus.list.len() as u16).collect(),
         };
-        // Told late: by now events of other CPUs from within the loss have been taken. What is
-        // certain is what held before it.
         for &cpu in &cpus {
             let state = &mut self.cpus.list[cpu as usize];
             state.lost += if loss.cpu.is_some() { loss.count.unwrap_or(0) } else { 0 };
@@ -1107,28 +1119,62 @@ impl<O: Output> Machine<O> {
                 state.current = Current::Unknown;
                 continue;
             }
+            // Where the loss is told late, events of other CPUs from within it have been taken.
             let known_until = loss.from.0.max(state.since).min(self.end.max(state.since));
             if state.current != Current::Unknown {
                 self.forget_current(cpu, known_until, self.end);
             }
         }
+        self.doubt_open_intervals(loss);
+        if loss.to.0 > self.end {
+            self.open_losses.push(*loss);
+            self.next_loss_end = self.next_loss_end.min(loss.to.0);
+        }
+    }
+
+    /// Whether a loss is going on of events that may concern the thread.
+    #[inline]
+    fn in_doubt(&self, slot: Slot) -> bool {
+        !self.open_losses.is_empty() && self.open_losses.iter().any(|l| self.may_concern(l, slot))
+    }
+
+    fn may_concern(&self, loss: &Loss, slot: Slot) -> bool {
+        let thread = &self.threads.list[slot as usize];
+        match loss.cpu {
+            None => true,
+            Some(_) if thread.phase == Phase::Unseen => true,
+            Some(cpu) => self.allowed.has(slot, cpu.0.min(u32::from(NO_CPU)) as u16),
+        }
+    }
+
+    /// Losses that were told when they began end now.
+    #[cold]
+    fn end_losses(&mut self, now: u64) {
+        for loss in std::mem::take(&mut self.open_losses) {
+            if loss.to.0 > now {
+                self.open_losses.push(loss);
+            } else {
+                self.doubt_open_intervals(&loss);
+            }
+        }
+        self.next_loss_end = self.open_losses.iter().map(|l| l.to.0).min().unwrap_or(u64::MAX);
+    }
+
+    /// Off-CPU intervals that overlap with a loss may have been several, with runs between.
+    fn doubt_open_intervals(&mut self, loss: &Loss) {
         for slot in 0..self.threads.list.len() as Slot {
             let thread = &self.threads.list[slot as usize];
-            let touched = matches!(thread.phase, Phase::Waiting | Phase::Blocked | Phase::OffUnknown | Phase::Unseen)
-                && (thread.phase == Phase::Unseen
-                    || loss.cpu.is_none()
-                    || thread.queue_cpu == cpus[0] && thread.phase == Phase::Waiting
-                    || self.allowed.has(slot, cpus[0]));
-            if touched {
-                self.touch_by_loss(slot, loss.from.0);
+            let off = matches!(thread.phase, Phase::Waiting | Phase::Blocked | Phase::OffUnknown | Phase::Unseen);
+            if off && (thread.since <= loss.to.0 || thread.phase == Phase::Unseen) && self.may_concern(loss, slot) {
+                self.forget_off_cpu(slot, loss.from.0);
             }
         }
     }
 
-    /// What a thread off the CPU does is unknown from the loss on; up to it, it is known.
-    fn touch_by_loss(&mut self, slot: Slot, from: u64) {
+    /// What a thread off the CPU does is unknown from here on; up to `known_until`, it is known.
+    fn forget_off_cpu(&mut self, slot: Slot, known_until: u64) {
         let thread = &mut self.threads.list[slot as usize];
-        let known = from.saturating_sub(thread.since.max(self.window.0));
+        let known = known_until.saturating_sub(thread.since.max(self.window.0));
         match thread.phase {
             Phase::Waiting => {
                 thread.totals.wait_budget[usize::from(thread.cause == WaitCause::Preemption)] += known;
