@@ -2,3 +2,4 @@
 
 pub mod skip;
 pub mod load;
+pub mod scenario;

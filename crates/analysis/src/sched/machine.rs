@@ -439,7 +439,7 @@ impl<O: Output> Machine<O> {
                 *by_state -= deduced.min(*by_state);
                 let by_reason = &mut thread.totals.blocked_by_reason[BlockReason::Unknown as usize];
                 *by_reason -= deduced.min(*by_reason);
-                if thread.counted {
+                if thread.counted && thread.since >= self.window.0 {
                     self.off_intervals.cut_at_start -= 1;
                 }
                 self.stop_waiting(slot, now);
@@ -663,9 +663,9 @@ impl<O: Output> Machine<O> {
                 let thread = &mut self.threads.list[slot as usize];
                 let start = self.start.unwrap_or(now).max(self.window.0);
                 thread.totals.wait_cut += now.saturating_sub(start);
-                thread.totals.intervals.cut_at_start += 1;
-                if thread.counted {
-                    self.wait_intervals.cut_at_start += 1;
+                if now >= self.window.0 {
+                    thread.totals.intervals.cut_at_start += 1;
+                    self.wait_intervals.cut_at_start += u64::from(thread.counted);
                 }
             }
             Phase::Blocked if self.has_wakeups => {
@@ -801,7 +801,7 @@ impl<O: Output> Machine<O> {
                 thread.totals.blocked += time;
                 thread.totals.blocked_by_state[state_index(TaskState::Unknown)] += time;
                 thread.totals.blocked_by_reason[BlockReason::Unknown as usize] += time;
-                if thread.counted {
+                if thread.counted && now >= self.window.0 {
                     self.off_intervals.cut_at_start += 1;
                 }
             }
