@@ -81,6 +81,15 @@ pub(crate) fn spread(axis: &Axis, columns: &mut Vec<u64>, from: u64, to: u64, we
     }
 }
 
+/// Takes back what [`spread`] added.
+pub(crate) fn take_back(axis: &Axis, columns: &mut [u64], from: u64, to: u64, weight: u64) {
+    let mut added = Vec::new();
+    spread(axis, &mut added, from, to, weight);
+    for (column, added) in columns.iter_mut().zip(added) {
+        *column = column.saturating_sub(added);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

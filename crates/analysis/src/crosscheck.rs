@@ -182,7 +182,7 @@ fn compare(result: &SchedResult, counter: &Counter, circumstances: &Circumstance
     }
 }
 
-fn last_with<'a>(result: &'a SchedResult, tid: Tid) -> Option<&'a ThreadReport> {
+fn last_with(result: &SchedResult, tid: Tid) -> Option<&ThreadReport> {
     result.threads.iter().filter(|t| t.key.tid == tid).max_by_key(|t| t.key.generation)
 }
 

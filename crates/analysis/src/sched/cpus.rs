@@ -1,7 +1,7 @@
 //! The CPUs of a trace: what each runs, who waits for it, and how that went over time.
 
 use super::threads::{NO_CPU, Slot};
-use crate::axis::{Axis, join_columns, spread};
+use crate::axis::{Axis, join_columns, spread, take_back};
 
 /// Larger than any kernel's NR_CPUS; records with larger numbers are damaged.
 pub(crate) const CPU_LIMIT: u32 = 8192;
@@ -241,6 +241,14 @@ impl Cpus {
         state.waiting = if more { state.waiting + 1 } else { state.waiting.saturating_sub(1) };
         if now >= self.window_start {
             state.most_waiting = state.most_waiting.max(state.waiting);
+        }
+    }
+
+    /// A thread thought to wait for `cpu` since `from` did not; it is off the queue already.
+    pub fn did_not_wait(&mut self, cpu: u16, from: u64, now: u64) {
+        if cpu != NO_CPU {
+            let from = from.max(self.window_start);
+            take_back(&self.axis, &mut self.list[cpu as usize].lane.waiting, from, now, 1);
         }
     }
 

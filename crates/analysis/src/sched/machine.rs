@@ -281,7 +281,6 @@ impl<O: Output> Machine<O> {
         let state = &mut self.cpus.list[cpu as usize];
         state.seen = true;
         state.since = start.min(now);
-        state.waiting_since = state.since;
         state.last = now;
     }
 
@@ -379,11 +378,8 @@ impl<O: Output> Machine<O> {
         if thread.key.generation == 0 {
             // Side tables speak of the number's owner at some time: the first is the best guess
             // only while there is but one.
-            let lookup = |table: &[(Tid, Tid)]| {
-                let at = table.partition_point(|p| p.0 < tid);
-                table.get(at).filter(|p| p.0 == tid).map(|p| p.1)
-            };
-            thread.process = lookup(&self.processes);
+            let at = self.processes.partition_point(|p| p.0 < tid);
+            thread.process = self.processes.get(at).filter(|p| p.0 == tid).map(|p| p.1);
             if let Ok(at) = self.names.binary_search_by_key(&tid, |n| n.0) {
                 thread.comm = self.names[at].1;
             }
@@ -442,7 +438,9 @@ impl<O: Output> Machine<O> {
                 if thread.counted && thread.since >= self.window.0 {
                     self.off_intervals.cut_at_start -= 1;
                 }
+                let (queue, from) = (thread.queue_cpu, thread.since);
                 self.stop_waiting(slot, now);
+                self.cpus.did_not_wait(queue, from, now);
                 since = start.min(now);
             }
             Phase::Waiting => self.discard_wait(slot, now, discard),
@@ -596,7 +594,7 @@ impl<O: Output> Machine<O> {
         (state.hard, state.soft) = (0, false);
         if !Threads::valid(event.prev_tid) {
             match current {
-                Current::Never => self.cpus.list[cpu as usize].current = Current::Idle,
+                Current::Never => self.set_current(cpu, Current::Idle, now),
                 Current::Thread(_) => self.gap(cpu, now),
                 Current::Idle | Current::Unknown => {}
             }
@@ -611,7 +609,7 @@ impl<O: Output> Machine<O> {
             }
             self.found_running(slot, cpu, now, never);
             if never {
-                self.cpus.list[cpu as usize].current = Current::Thread(slot);
+                self.set_current(cpu, Current::Thread(slot), now);
             }
         }
         self.cpus.account(cpu, now);
