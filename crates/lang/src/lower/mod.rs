@@ -21,6 +21,9 @@ mod strings;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+mod samples;
+
 use bpf::KernelFacts;
 use bpf::facts::{Feature, Version};
 
