@@ -21,8 +21,8 @@ pub struct Distribution {
 
 impl Distribution {
     /// The bins of a series that hold something and those between them, neighbours joined
-    /// until there are at most `most`. Joined bins end at whole parts of octaves, so that
-    /// they stay equally wide on a logarithmic axis.
+    /// until there are at most `most`. Joined bins end at powers of two or at equal parts
+    /// between them.
     pub fn joined_bins(&self, series: &Series, most: usize) -> Vec<Bin> {
         let bin_count = series.counts.len().min(self.edges.len().saturating_sub(1));
         let counts = &series.counts[..bin_count];
@@ -31,23 +31,32 @@ impl Distribution {
         else {
             return Vec::new();
         };
-        for per_octave in [16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625] {
-            // The small addition keeps a power of two from falling below itself.
-            let group = |low: u64| ((low.max(1) as f64).log2() * per_octave + 1e-9).floor() as i64;
+        // Parts of an octave, then octaves together. The parts are equally wide, as those of
+        // log-linear histograms are.
+        let coarser = [(16, 1), (8, 1), (4, 1), (2, 1), (1, 1), (1, 2), (1, 4), (1, 8), (1, 16)];
+        for (parts, octaves) in coarser {
+            let group = |low: u64| {
+                let octave = low.max(1).ilog2();
+                let part = u128::from(low.max(1) - (1 << octave)) * parts >> octave;
+                (octave / octaves, part)
+            };
             let mut bins: Vec<Bin> = Vec::new();
             let mut open = None;
             for (i, &count) in counts.iter().enumerate().take(last + 1).skip(first) {
-                let this = group(self.edges[i]);
+                let (from, to) = (self.edges[i], self.edges[i + 1]);
+                let this = group(from);
+                // A bin that reaches into the next group would make this one too wide.
+                let fits = group(to.saturating_sub(1).max(from)) == this;
                 match bins.last_mut() {
-                    Some(bin) if open == Some(this) => {
-                        bin.to = self.edges[i + 1];
+                    Some(bin) if fits && open == Some(this) => {
+                        bin.to = to;
                         bin.count += count;
                     }
-                    _ => bins.push(Bin { from: self.edges[i], to: self.edges[i + 1], count }),
+                    _ => bins.push(Bin { from, to, count }),
                 }
-                open = Some(this);
+                open = fits.then_some(this);
             }
-            if bins.len() <= most || per_octave == 0.0625 {
+            if bins.len() <= most || octaves == 16 {
                 return bins;
             }
         }

@@ -125,7 +125,9 @@ impl Scale {
     pub fn for_times(values: impl Iterator<Item = u64>) -> Scale {
         let (low, high) = low_and_high(values);
         match high {
-            0..10_000 => Scale { unit: "ns", divisor: 1.0, decimals: 0 },
+            // Nothing but zeros: the unit that the neighbours are likely to have.
+            0 => Scale { unit: "ms", divisor: 1e6, decimals: 0 },
+            1..10_000 => Scale { unit: "ns", divisor: 1.0, decimals: 0 },
             10_000..1_000_000 => Scale { unit: "µs", divisor: 1e3, decimals: 1 },
             1_000_000..100_000_000_000 => {
                 let decimals = if low < 100_000 { 3 } else { 1 };
@@ -234,7 +236,7 @@ mod tests {
         assert_eq!(scale.print(23_118_000.0), "23.118");
         assert_eq!(scale.print(0.0), "0.000");
         assert_eq!(scale.print(300.0), "<0.001");
-        assert_eq!(Scale::for_times([0u64; 0].into_iter()).unit, "ns");
+        assert_eq!(Scale::for_times([0u64; 0].into_iter()).print(0.0), "0");
         assert_eq!(Scale::for_times([90_000].into_iter()).print(90_000.0), "90.0");
         assert_eq!(Scale::SHARE.print(0.0001), "<0.1");
         assert_eq!(Scale::for_numbers("", [0.5, 2.25].into_iter()).print(2.25), "2.25");

@@ -35,7 +35,7 @@ pub fn distribution(out: &mut String, distribution: &Distribution) {
     let _ = writeln!(out, "<figure class=\"chart histogram\" id=\"{}-chart\">", anchor(&distribution.id));
     let _ = writeln!(
         out,
-        "<figcaption>How often each duration occurred <span class=\"tools\"></span></figcaption>"
+        "<figcaption>How often each duration occurred; areas stand for numbers <span class=\"tools\"></span></figcaption>"
     );
     for (series, bins) in &panels {
         panel(out, distribution, series, bins, axis);
@@ -68,6 +68,9 @@ pub fn anchor_at(place: f64) -> &'static str {
 
 fn panel(out: &mut String, distribution: &Distribution, series: &Series, bins: &[Bin], axis: LogAxis) {
     let most = bins.iter().map(|b| b.count).max().unwrap_or(1).max(1);
+    // Bins differ in width, so that areas, not heights, stand for counts.
+    let density = |bin: &Bin| bin.count as f64 / (axis.place(bin.to) - axis.place(bin.from)).max(1e-6);
+    let densest = bins.iter().map(density).fold(0.0, f64::max);
     let flags = Flags::new(series, axis);
     let top = flags.rows as f64 * FLAG_HEIGHT + 4.0;
     let height = top + BARS_HEIGHT;
@@ -85,7 +88,7 @@ fn panel(out: &mut String, distribution: &Distribution, series: &Series, bins: &
     );
     let _ = writeln!(
         out,
-        "<div class=\"row\"><span class=\"y\"><b>{}</b><br><span>{} values</span><br><small>tallest bar {}</small></span>",
+        "<div class=\"row\"><span class=\"y\"><b>{}</b><br><span>{} values</span><br><small>at most {} a bar</small></span>",
         escape(&series.title),
         count(series.count),
         count(most)
@@ -105,7 +108,7 @@ fn panel(out: &mut String, distribution: &Distribution, series: &Series, bins: &
     for bin in bins.iter().filter(|b| b.count > 0) {
         let (from, to) = (axis.place(bin.from), axis.place(bin.to));
         // One in a million still shows.
-        let tall = (bin.count as f64 / most as f64 * BARS_HEIGHT).max(1.5);
+        let tall = (density(bin) / densest * BARS_HEIGHT).max(1.5);
         let _ = write!(
             out,
             "<rect x=\"{}\" width=\"{}\" y=\"{:.1}\" height=\"{tall:.1}\" data-c=\"{}\"><title>{} … {}: {} ({})</title></rect>",

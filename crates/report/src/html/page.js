@@ -146,7 +146,10 @@
         const bars = all(".bars rect", plot);
         const height = Number(plot.getAttribute("height"));
         const room = height - Number(plot.dataset.top);
-        const size = (bar) => (on ? Math.log(Number(bar.dataset.c)) + 0.7 : Number(bar.dataset.c));
+        const size = (bar) => {
+          const count = Number(bar.dataset.c);
+          return on ? Math.log(count) + 0.7 : count / parseFloat(bar.getAttribute("width"));
+        };
         const most = Math.max(...bars.map(size));
         for (const bar of bars) {
           const tall = Math.max(1.5, (size(bar) / most) * room);

@@ -63,8 +63,11 @@ pub fn notices(result: &SchedResult) -> Vec<Notice> {
         notices.push(note(
             Level::Note,
             format!(
-                "{} switches to a sleeping thread without a wakeup event before them; their waits are not known.",
-                count(losses.switched_in_without_wakeup)
+                "Switched to a sleeping thread without a wakeup event before: {} (those waits are not known).",
+                match losses.switched_in_without_wakeup {
+                    1 => "once".to_owned(),
+                    times => format!("{} times", count(times)),
+                }
             ),
         ));
     }

@@ -34,7 +34,7 @@ pub fn section(result: &SchedResult) -> Section {
             result,
             "wait_over_time",
             "Waits over time",
-            "Each wait counts at the time it ended; the darker, the more waits.",
+            "Each wait counts at the time it ended.",
             &wait.heat,
         ));
     }
