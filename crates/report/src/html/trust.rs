@@ -100,7 +100,7 @@ fn checks(document: &Document) -> Table {
             Column::new("what", "what", Unit::Text).essential(),
             Column::new("verdict", "verdict", Unit::Text).essential(),
             Column::new("ours", "from events", Unit::Text).essential(),
-            Column::new("theirs", "by the kernel's counter", Unit::Text).essential(),
+            Column::new("theirs", "by counter", Unit::Text).essential(),
             Column::new("difference", "difference", Unit::Share).essential(),
             Column::new("source", "counter", Unit::Text).essential(),
             Column::new("reason", "why", Unit::Text).essential(),

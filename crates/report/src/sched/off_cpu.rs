@@ -23,7 +23,8 @@ pub fn section(result: &SchedResult) -> Section {
         "From switching off to the wakeup that ended it. {}",
         waits::stands_behind(&off.intervals)
     ));
-    if !off.by_reason.is_empty() {
+    // Without system calls in the trace there is but one reason: not known.
+    if off.by_reason.iter().any(|r| r.reason != BlockReason::Unknown) {
         let rows = off.by_reason.iter().map(|r| (reason(r.reason).to_owned(), &r.blocked));
         section = section.with(table("blocked_by_reason", "reason", "reasons", rows));
     }
