@@ -7,6 +7,8 @@ mod shell;
 mod structure;
 mod test;
 mod bench;
+mod vm;
+mod facts;
 
 use std::process::ExitCode;
 
@@ -29,6 +31,21 @@ const COMMANDS: &[Command] = &[
         name: "load-calls",
         what: "the load of a benchmark: N cheap system calls, timed",
         run: bench::events::load_calls,
+    },
+    Command {
+        name: "vm",
+        what: "the kernel tests on Debian kernels in QEMU: [--kernel NAME]… [-- TESTNAME…]",
+        run: vm::run,
+    },
+    Command {
+        name: "facts",
+        what: "saves the facts of each kernel into testdata/facts for compile tests",
+        run: facts::run,
+    },
+    Command {
+        name: "facts-here",
+        what: "writes the facts of the running kernel to a file; `facts` runs it in its guests",
+        run: facts::save_here,
     },
     Command { name: "bench", what: "the design's budgets, as ratios against the peers", run: bench::run },
     Command {

@@ -150,7 +150,11 @@ fn own_function_offset() -> u64 {
 
 #[test]
 fn uprobes_count_exactly_one_by_one_and_many_with_one_link() {
+    let several = !skipped_without(bpf::facts::Feature::UprobeMulti);
     for (on_return, multi) in [(false, false), (true, false), (false, true), (true, true)] {
+        if multi && !several {
+            continue;
+        }
         let attach = Attach::Uprobe {
             on_return,
             multi,
@@ -259,5 +263,71 @@ fn hash_maps_are_read_whole_also_beyond_one_batch() {
         assert_eq!(keys, (0..10_000).collect::<Vec<u64>>());
         map.clear().unwrap();
         assert!(map.entries().unwrap().is_empty());
+    }
+}
+
+/// The kernel's function behind getppid(2).
+const GETPPID: &str = "__x64_sys_getppid";
+
+fn skipped_without(feature: bpf::facts::Feature) -> bool {
+    use bpf::KernelFacts;
+    let facts = kernel::facts::LiveFacts::new();
+    if !facts.has(feature) {
+        testkit::skip::note("kernel", &format!("{} has no {feature:?}", facts.release()));
+        return true;
+    }
+    false
+}
+
+fn target() -> bpf::image::KernelTarget {
+    bpf::image::KernelTarget { symbol: GETPPID.into(), module: None, offset: 0, address: None, cookie: 0 }
+}
+
+#[test]
+fn kprobes_and_kretprobes_count_exactly() {
+    if skipped_without(bpf::facts::Feature::Kprobes) {
+        return;
+    }
+    for on_return in [false, true] {
+        let attach = Attach::Kprobe { on_return, multi: false, targets: vec![target()] };
+        let image = image(ProgramType::Kprobe, AttachType::None, None, attach);
+        assert_eq!(count(&image, getppid_often), CALLS, "on_return {on_return}");
+    }
+}
+
+#[test]
+fn one_link_on_many_kernel_functions_counts_exactly() {
+    if skipped_without(bpf::facts::Feature::KprobeMulti) {
+        return;
+    }
+    for on_return in [false, true] {
+        let attach = Attach::Kprobe { on_return, multi: true, targets: vec![target()] };
+        let image = image(ProgramType::Kprobe, AttachType::TraceKprobeMulti, None, attach);
+        assert_eq!(count(&image, getppid_often), CALLS, "on_return {on_return}");
+    }
+}
+
+/// A function that every kernel's BTF has.
+const READ: &str = "vfs_read";
+
+fn read_often() {
+    use std::io::Read;
+    let mut zero = std::fs::File::open("/dev/zero").unwrap();
+    for _ in 0..CALLS {
+        zero.read_exact(&mut [0]).unwrap();
+    }
+}
+
+#[test]
+fn trampolines_count_exactly() {
+    if skipped_without(bpf::facts::Feature::Fentry) {
+        return;
+    }
+    let id = vmlinux().function(READ).map(|signature| signature.id);
+    assert!(id.is_some());
+    for (on_return, kind) in [(false, AttachType::TraceFentry), (true, AttachType::TraceFexit)] {
+        let attach = Attach::Trampoline { function: READ.into(), on_return, cookie: 0 };
+        let image = image(ProgramType::Tracing, kind, id, attach);
+        assert_eq!(count(&image, read_often), CALLS, "on_return {on_return}");
     }
 }
