@@ -75,12 +75,20 @@ pub fn run(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// `cargo xtask load-calls N`: calls getppid N times and prints nanoseconds per call.
+/// `cargo xtask load-calls N [PER_SECOND]`: calls getppid N times, as fast as it goes or
+/// at a steady pace, and prints nanoseconds per call.
 pub fn load_calls(arguments: &[String]) -> Result<()> {
     let calls: u64 = arguments.first().context("how many calls?")?.parse()?;
+    let pace: Option<u64> = arguments.get(1).map(|text| text.parse()).transpose()?;
     let begin = std::time::Instant::now();
-    for _ in 0..calls {
+    for call in 0..calls {
         std::hint::black_box(std::os::unix::process::parent_id());
+        if let Some(per_second) = pace {
+            let due = std::time::Duration::from_nanos((call + 1) * 1_000_000_000 / per_second);
+            while begin.elapsed() < due {
+                std::hint::spin_loop();
+            }
+        }
     }
     println!("{}", begin.elapsed().as_nanos() as f64 / calls as f64);
     Ok(())

@@ -7,11 +7,13 @@
 
 mod measure;
 mod startup;
+mod record;
+mod analysis;
 pub mod events;
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::shell;
 
@@ -31,6 +33,16 @@ const BENCHMARKS: &[Benchmark] = &[
         name: "events",
         what: "added time per event of aggregating programs, against bpftrace and C",
         run: events::run,
+    },
+    Benchmark {
+        name: "record",
+        what: "added time and bytes per recorded event, against perf record and a bare instance",
+        run: record::run,
+    },
+    Benchmark {
+        name: "analysis",
+        what: "a scheduler trace of millions of events, against perf and trace-cmd",
+        run: analysis::run,
     },
 ];
 
@@ -102,6 +114,8 @@ fn verdict(holds: bool) -> &'static str {
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
     Nanoseconds,
+    Bytes,
+    Count,
     Milliseconds,
     Megabytes,
 }
@@ -110,6 +124,8 @@ impl Unit {
     fn show(self, value: f64) -> String {
         match self {
             Unit::Nanoseconds => format!("{value:.1} ns"),
+            Unit::Bytes => format!("{value:.1} B"),
+            Unit::Count => format!("{value:.0}"),
             Unit::Milliseconds => format!("{value:.2} ms"),
             Unit::Megabytes => format!("{value:.1} MB"),
         }
@@ -121,4 +137,13 @@ fn lotse(arguments: &[&str]) -> Command {
     let mut command = Command::new(shell::release_binary("lotse"));
     command.args(arguments);
     command
+}
+
+/// All events in a trace file, by `lotse info`.
+fn events_in(file: &Path) -> Result<f64> {
+    let output = lotse(&["info", "--json"]).arg(file).output()?;
+    let info: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("lotse info of {} is not JSON", file.display()))?;
+    let events = info["survey"]["events"].as_array().context("lotse info tells no events")?;
+    Ok(events.iter().filter_map(|event| event["count"].as_f64()).sum())
 }
