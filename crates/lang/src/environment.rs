@@ -1,5 +1,6 @@
-//! What the compiler asks of the file system and the running kernel, as a trait: the
-//! compiler itself opens nothing, and a test answers from a table.
+//! What the compiler asks of the file system and of loaded programs, as a trait: the compiler
+//! itself opens nothing, and a test answers from a table. The kernel's own facts come from
+//! [`bpf::KernelFacts`].
 
 /// Why a question could not be answered, in words for the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,30 +51,6 @@ pub use crate::glob::Pattern;
 /// Answers about the machine. Every method has a default that says "not known here", so that
 /// a test implements what it needs; the command line implements all.
 pub trait Environment {
-    /// Kernel functions that can be traced and match, with their module if not the kernel's own.
-    fn kernel_functions(&self, pattern: &Pattern) -> Result<Vec<(Option<String>, String)>, Unanswered> {
-        let _ = pattern;
-        unanswered("the list of kernel functions")
-    }
-
-    /// Tracepoints that match, as `(category, name)`.
-    fn tracepoints(&self, category: &Pattern, name: &Pattern) -> Result<Vec<(String, String)>, Unanswered> {
-        let _ = (category, name);
-        unanswered("the list of tracepoints")
-    }
-
-    /// The text of a tracepoint's `format` file; `None` when there is no such tracepoint.
-    fn tracepoint_format(&self, category: &str, name: &str) -> Result<Option<String>, Unanswered> {
-        let _ = (category, name);
-        unanswered("the formats of tracepoints")
-    }
-
-    /// Address of a kernel symbol.
-    fn kernel_symbol(&self, name: &str) -> Result<Option<u64>, Unanswered> {
-        let _ = name;
-        unanswered("kernel symbols")
-    }
-
     /// The file a program names: a path, a command in `PATH`, a library (`libc`, `libssl.so.3`).
     /// With a wildcard in it, all that match.
     fn binaries(&self, name: &str) -> Result<Vec<String>, Unanswered> {
