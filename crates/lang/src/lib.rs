@@ -23,4 +23,10 @@ pub mod lir;
 
 pub mod emit;
 
+pub mod options;
+
+pub mod sema;
+
+pub mod front;
+
 pub mod lower;

@@ -185,8 +185,8 @@ pub enum Args {
     Served {
         /// How.
         served: Rc<Served>,
-        /// The raw arguments.
-        raw: Rc<Signature>,
+        /// The same program as it sees its raw arguments.
+        view: Rc<Variant>,
         /// The tracepoint's own record.
         format: Rc<EventFormat>,
     },
@@ -506,13 +506,14 @@ impl<'a> Expander<'a> {
         }
         match self.serve(point, &category, &name, format) {
             None => plain,
-            Some((attach, args, key)) => {
+            Some((attach, how, signature, format)) => {
                 let kind = ProgramKind::TracingRawTracepoint;
-                let mut served = self.resolved(point, kind, probe_name, attach, args, Some(key));
+                let raw = Args::Raw { signature: Rc::new(signature), typed: true };
+                let mut served = self.resolved(point, kind, probe_name, attach, raw, None);
+                let view = Rc::new(served.variant.clone());
+                served.variant.args = Args::Served { served: Rc::new(how), view, format };
                 served.variant.space = plain.variant.space;
                 served.variant.fallback = Some(Box::new(plain.variant));
-                // Served programs stay single: should one not check, it falls back alone.
-                served.key = None;
                 served
             }
         }
@@ -525,7 +526,7 @@ impl<'a> Expander<'a> {
         category: &str,
         name: &str,
         format: Option<Rc<EventFormat>>,
-    ) -> Option<(Attach, Args, String)> {
+    ) -> Option<(Attach, Served, Signature, Rc<EventFormat>)> {
         let uses = point.uses;
         if !self.serve || !self.facts.has(Feature::TpBtf) || uses.whole_args || uses.has("kstack") || uses.has("ctx") {
             return None;
@@ -552,7 +553,6 @@ impl<'a> Expander<'a> {
         let raw = btf.tracepoint(raw_name)?;
         let signature = self.signature(0, &raw.parameters, 0);
         let attach = Attach::RawTracepoint { module: None, name: raw_name.into(), btf_id: raw.id };
-        let key = format!("served {category}:{name}");
         // A record is needed only for the types of its fields; without fields in use there is none to match.
         let format = match (format, uses.fields.is_empty()) {
             (Some(format), _) => format,
@@ -565,8 +565,7 @@ impl<'a> Expander<'a> {
             }),
             (None, false) => return None,
         };
-        let served = Rc::new(Served { fields, filter });
-        Some((attach, Args::Served { served, raw: Rc::new(signature), format }, key))
+        Some((attach, Served { fields, filter }, signature, format))
     }
 
     fn syscall<'n>(&self, name: &'n str) -> Option<Syscall<'n>> {
@@ -618,7 +617,8 @@ impl<'a> Expander<'a> {
         let module = module.filter(|module| module != "vmlinux");
         let mut out = Vec::new();
         for name in names {
-            let found = blob.and_then(|blob| Some((blob, self.resolver.blob(blob)?.tracepoint(&name)?)));
+            let btf = blob.and_then(|blob| self.resolver.blob(blob));
+            let found = btf.as_ref().and_then(|btf| Some((blob?, btf.tracepoint(&name)?)));
             let suffix = format!(":{name}");
             let exists = found.is_some() || self.facts.tracepoints().iter().any(|full| full.ends_with(&suffix));
             if !exists {
@@ -646,7 +646,8 @@ impl<'a> Expander<'a> {
         }
         if out.is_empty() {
             let message = format!("there is no raw tracepoint {name}");
-            let known: Vec<&str> = match blob.and_then(|blob| self.resolver.blob(blob)) {
+            let btf = blob.and_then(|blob| self.resolver.blob(blob));
+            let known: Vec<&str> = match &btf {
                 Some(btf) => btf.tracepoint_names().collect(),
                 None => self.facts.tracepoints().iter().filter_map(|full| Some(full.split_once(':')?.1)).collect(),
             };
@@ -851,9 +852,11 @@ impl<'a> Expander<'a> {
     }
 
     fn function_signature(&self, name: &str) -> Option<Signature> {
-        let (blob, found) =
-            (0..self.resolver.blobs()).find_map(|blob| Some((blob, self.resolver.blob(blob)?.function(name)?)))?;
-        Some(self.signature(blob, &found.parameters, found.result))
+        (0..self.resolver.blobs()).find_map(|blob| {
+            let btf = self.resolver.blob(blob)?;
+            let found = btf.function(name)?;
+            Some(self.signature(blob, &found.parameters, found.result))
+        })
     }
 
     fn name_and_offset(&self, point: &Point<'_>, part: &Text) -> Result<(String, u64), Box<Diagnostic>> {
@@ -1136,7 +1139,8 @@ impl<'a> Expander<'a> {
         let record = self.resolver.record(&format!("bpf_iter__{}", kind.text), false);
         let (Some(btf_id), Some(record)) = (found, record) else {
             let message = format!("this kernel has no iterator '{}'", kind.text);
-            let names: Vec<&str> = match self.resolver.blob(0) {
+            let btf = self.resolver.blob(0);
+            let names: Vec<&str> = match &btf {
                 Some(btf) => {
                     btf.names(KindSet::STRUCT).filter_map(|name| name.strip_prefix("bpf_iter__")).collect()
                 }

@@ -11,14 +11,12 @@
 pub struct Row {
     /// `category:name`
     pub tracepoint: &'static str,
-    /// The raw tracepoint, where it has another name.
-    pub raw: Option<&'static str>,
     /// Field and expression.
     pub fields: &'static [(&'static str, &'static str)],
 }
 
 const fn row(tracepoint: &'static str, fields: &'static [(&'static str, &'static str)]) -> Row {
-    Row { tracepoint, raw: None, fields }
+    Row { tracepoint, fields }
 }
 
 const WAKEUP: &[(&str, &str)] = &[

@@ -56,7 +56,7 @@ pub struct Declared {
 pub struct Resolver<'a> {
     facts: &'a dyn KernelFacts,
     /// The kernel's BTF first, then modules as they are needed.
-    blobs: RefCell<Vec<&'a Btf>>,
+    blobs: RefCell<Vec<Btf>>,
     module_names: RefCell<Vec<String>>,
     table: RefCell<TypeTable>,
     origins: RefCell<Vec<Origin>>,
@@ -82,7 +82,7 @@ impl<'a> Resolver<'a> {
     pub fn new(facts: &'a dyn KernelFacts) -> Resolver<'a> {
         Resolver {
             facts,
-            blobs: RefCell::new(facts.btf().into_iter().collect()),
+            blobs: RefCell::new(facts.btf().cloned().into_iter().collect()),
             module_names: RefCell::new(Vec::new()),
             table: RefCell::default(),
             origins: RefCell::default(),
@@ -97,15 +97,15 @@ impl<'a> Resolver<'a> {
         if let Some(at) = self.module_names.borrow().iter().position(|have| have == module) {
             return Some(at + usize::from(self.facts.btf().is_some()));
         }
-        let blob = self.facts.module_btf(module)?;
+        let blob = self.facts.module_btf(module)?.clone();
         self.module_names.borrow_mut().push(module.into());
         self.blobs.borrow_mut().push(blob);
         Some(self.blobs.borrow().len() - 1)
     }
 
     /// A BTF blob by number; 0 is the kernel's.
-    pub fn blob(&self, number: usize) -> Option<&'a Btf> {
-        self.blobs.borrow().get(number).copied()
+    pub fn blob(&self, number: usize) -> Option<Btf> {
+        self.blobs.borrow().get(number).cloned()
     }
 
     /// Number of BTF blobs in use.
@@ -246,7 +246,7 @@ impl<'a> Resolver<'a> {
             Origin::Btf(blob, id) => {
                 let btf = self.blob(blob)?;
                 // A struct that is declared in this place and defined elsewhere.
-                let id = self.defined(btf, id)?;
+                let id = self.defined(&btf, id)?;
                 let at = btf.field(id, name)?;
                 let ty = self.from_btf(blob, at.type_id);
                 Some(placed(ty, at.bit_offset, at.bit_size))
@@ -292,7 +292,7 @@ impl<'a> Resolver<'a> {
         match origin {
             Origin::Btf(blob, id) => {
                 let Some(btf) = self.blob(blob) else { return Vec::new() };
-                let id = self.defined(btf, id).unwrap_or(id);
+                let id = self.defined(&btf, id).unwrap_or(id);
                 btf.field_names(id).into_iter().map(String::from).collect()
             }
             Origin::Text => {
@@ -325,7 +325,7 @@ impl<'a> Resolver<'a> {
             return;
         }
         let Some(btf) = self.blob(blob) else { return };
-        let Some(ty) = self.defined(btf, btf_id).and_then(|id| btf.resolve(id)) else { return };
+        let Some(ty) = self.defined(&btf, btf_id).and_then(|id| btf.resolve(id)) else { return };
         let (Kind::Struct { members, .. } | Kind::Union { members, .. }) = ty.kind else { return };
         let mut fields = Vec::new();
         for member in members {
