@@ -314,7 +314,7 @@ mod tests {
         let findings = Findings::default();
         let preprocessed = preprocess(text, 0, &[], &findings);
         let ast = parse(text, 0, &preprocessed, &[], &findings);
-        let facts = bpf::SavedFacts::default();
+        let facts = bpf::facts::SavedFacts::default();
         let resolver = Resolver::new(&facts);
         declare(&ast, &resolver, &findings);
         let found: Vec<String> = findings.into_sorted().iter().map(|one| one.message.clone()).collect();
@@ -337,7 +337,7 @@ mod tests {
         };
         check("char a; int b; char c;", "12 4 a@0 b@4 c@8");
         check("char a; long b; short c[3];", "24 8 a@0 b@8 c@16");
-        check("int a : 3; int b : 7; int c : 25; char d;", "8 4 a@0:0+3 b@0:3+7 c@4:0+25 d@7");
+        check("int a : 3; int b : 7; int c : 24; char d;", "8 4 a@0:0+3 b@0:3+7 c@4:0+24 d@7");
         check("union { int x; char y[7]; }; struct { short z; } w;", "12 4 x@0 y@0 w@8");
         check("void *p; struct s *next; enum { A = 4, B } e; char z[B];", "32 8 p@0 next@8 e@16 z@20");
     }
