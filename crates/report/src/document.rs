@@ -192,7 +192,10 @@ pub struct Check {
 pub enum Verdict {
     /// Equal within the stated bound.
     Agrees,
-    /// Not equal.
+    /// Not equal, and a filter, a loss or the clock explains it: a limit of this measurement,
+    /// not a contradiction.
+    Explained,
+    /// Not equal for no reason known.
     Differs,
     /// One side is not to be had; the reason says why.
     Unavailable,
@@ -203,6 +206,7 @@ impl Verdict {
     pub fn level(self) -> Level {
         match self {
             Verdict::Agrees => Level::Good,
+            Verdict::Explained => Level::Warning,
             Verdict::Differs => Level::Bad,
             Verdict::Unavailable => Level::Note,
         }
@@ -212,6 +216,7 @@ impl Verdict {
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Agrees => "agrees",
+            Verdict::Explained => "differs, explained",
             Verdict::Differs => "differs",
             Verdict::Unavailable => "not checked",
         }

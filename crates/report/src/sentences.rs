@@ -62,6 +62,26 @@ pub fn check(check: &Check) -> String {
     text
 }
 
+/// The checks of one verdict, counted by quantity and source, for where a line for each would
+/// hide what matters: `context switches of the whole machine (/proc/stat ctxt); run time of 8
+/// threads (taskstats)`.
+pub fn checks_in_short(checks: &[&Check]) -> String {
+    let mut groups: Vec<((&str, &str), Vec<&Check>)> = Vec::new();
+    for check in checks {
+        let quantity = check.what.split(" of ").next().unwrap_or(&check.what);
+        let key = (quantity, check.source.as_ref());
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, members)) => members.push(check),
+            None => groups.push((key, vec![check])),
+        }
+    }
+    let sentences = groups.iter().map(|((quantity, source), members)| match members.as_slice() {
+        [one] => format!("{} ({source})", one.what),
+        many => format!("{quantity} of {} threads ({source})", many.len()),
+    });
+    sentences.collect::<Vec<_>>().join("; ")
+}
+
 /// A limit in words.
 pub fn limit(limit: &Limit) -> String {
     let verdict = match limit.holds {

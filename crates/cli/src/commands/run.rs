@@ -162,19 +162,21 @@ pub fn say_verdict(judged: &[Judged], answer: &Answer, console: &Console) {
             _ => {}
         }
     }
-    let differing = answer.crosscheck.as_ref().map_or(0, |check| check.differ);
+    let differing = unexplained(answer);
     if differing > 0 {
-        console.warn(&format!("{differing} cross-checks differ: the report says which and why"));
+        console.warn(&format!("{differing} cross-checks differ for no reason known: the report says which"));
     }
 }
 
 /// Exit status 1 when a threshold does not hold or a cross-check differs without a reason.
 pub fn verdict(judged: &[Judged], answer: &Answer) -> Outcome {
     let held = judged.iter().all(|one| one.holds != Some(false));
-    let checked = answer.crosscheck.as_ref().is_none_or(|check| {
-        check.rows.iter().all(|row| row.verdict != analysis::crosscheck::Verdict::Unexplained)
-    });
-    if held && checked { Outcome::Done } else { Outcome::DoesNotHold }
+    if held && unexplained(answer) == 0 { Outcome::Done } else { Outcome::DoesNotHold }
+}
+
+fn unexplained(answer: &Answer) -> usize {
+    let rows = answer.crosscheck.iter().flat_map(|check| &check.rows);
+    rows.filter(|row| row.verdict == analysis::crosscheck::Verdict::Unexplained).count()
 }
 
 fn record(what: &What, request: Request, session: &Session) -> RunRecord {

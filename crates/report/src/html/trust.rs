@@ -17,8 +17,12 @@ pub fn strip(out: &mut String, document: &Document) {
     }
     let number = |verdict| document.checks.iter().filter(|c| c.verdict == verdict).count();
     let (agree, differ) = (number(Verdict::Agrees), number(Verdict::Differs));
+    let explained = number(Verdict::Explained);
     match (document.checks.len(), differ) {
         (0, _) => entry(out, Level::Note, "no cross-check"),
+        (all, 0) if explained > 0 => {
+            entry(out, Level::Warning, &format!("{agree} of {all} cross-checks agree, {explained} differ for a known reason"));
+        }
         (_, 0) if agree == 0 => entry(out, Level::Note, "no cross-check could be made"),
         (_, 0) => entry(out, Level::Good, &format!("{agree} cross-checks agree")),
         (all, _) => entry(out, Level::Bad, &format!("{differ} of {all} cross-checks differ")),

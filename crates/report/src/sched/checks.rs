@@ -19,12 +19,15 @@ fn row(row: &CheckRow) -> Check {
     let verdict = match row.verdict {
         crosscheck::Verdict::Agrees => Verdict::Agrees,
         crosscheck::Verdict::NotComparable => Verdict::Unavailable,
-        _ => Verdict::Differs,
+        crosscheck::Verdict::Unexplained => Verdict::Differs,
+        crosscheck::Verdict::DiffersByFilter
+        | crosscheck::Verdict::DiffersByLoss
+        | crosscheck::Verdict::DiffersByClock => Verdict::Explained,
     };
     let allowed = if row.quantity.is_time() { time(row.allowed) } else { count(row.allowed) };
     let reason = match verdict {
         Verdict::Agrees => format!("within {allowed}"),
-        Verdict::Differs => format!("more than {allowed} apart: {}", row.reason),
+        Verdict::Differs | Verdict::Explained => format!("more than {allowed} apart: {}", row.reason),
         Verdict::Unavailable => row.reason.clone(),
     };
     let difference = match row.ours {

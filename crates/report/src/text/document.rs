@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::{
-    document::{Block, Check, Document, Findings, Level, Section, Verdict},
+    document::{Block, Check, Document, Findings, Level, Notice, Section, Verdict},
     sentences,
     table::Value,
-    terminal_text::{shorten, visible, width, wrap},
+    terminal_text::{visible, width, wrap},
     text::{
         charts,
         paint::{Style, TextOptions},
@@ -25,8 +25,7 @@ pub fn document(document: &Document, options: &TextOptions) -> String {
         .facts
         .iter()
         .filter(|f| f.headline && !matches!(f.value, Value::Missing(_)))
-        // A long command would push everything else out of sight.
-        .map(|f| shorten(&visible(&f.value.print()), 60))
+        .map(|f| visible(&f.value.print()).into_owned())
         .collect();
     if !headline.is_empty() {
         paragraph(&mut out, &headline.join(" · "), Some(Style::Faint), options);
@@ -46,21 +45,10 @@ pub fn document(document: &Document, options: &TextOptions) -> String {
     for section in document.sections.iter().filter(|s| s.brief || options.all_rows) {
         self::section(&mut out, section, options);
     }
-    notices(&mut out, document, |level| level <= Level::Note, options);
     while out.ends_with("\n\n") {
         out.pop();
     }
     out
-}
-
-/// Warnings stand before the answer; notes, which change no number, after all else.
-fn notices(out: &mut String, document: &Document, which: fn(Level) -> bool, options: &TextOptions) {
-    for notice in document.notices.iter().filter(|n| which(n.level)) {
-        line(out, notice.level, notice.level.word(), &notice.text, options);
-        if let Some(remedy) = &notice.remedy {
-            self::remedy(out, remedy, options);
-        }
-    }
 }
 
 fn paragraph(out: &mut String, text: &str, style: Option<Style>, options: &TextOptions) {
@@ -87,27 +75,27 @@ fn trust(out: &mut String, document: &Document, options: &TextOptions) {
     for limit in &document.limits {
         line(out, limit.level(), "limit", &sentences::limit(limit), options);
     }
-    notices(out, document, |level| level > Level::Note, options);
+    for notice in &document.notices {
+        let Notice { level, text, remedy } = notice;
+        line(out, *level, level.word(), text, options);
+        if let Some(remedy) = remedy {
+            self::remedy(out, remedy, options);
+        }
+    }
 }
 
 fn checks(out: &mut String, checks: &[Check], options: &TextOptions) {
     let named = |verdict| checks.iter().filter(move |c| c.verdict == verdict);
     let agreeing: Vec<&Check> = named(Verdict::Agrees).collect();
     if !agreeing.is_empty() {
-        // Many threads have the same checks: then it is enough to say by which counters.
-        let mut names: Vec<String> = if agreeing.len() <= 3 {
-            agreeing.iter().map(|c| format!("{} ({})", c.what, c.source)).collect()
-        } else {
-            agreeing.iter().map(|c| c.source.to_string()).collect()
-        };
-        let mut seen = std::collections::HashSet::new();
-        names.retain(|name| seen.insert(name.clone()));
-        let word = if agreeing.len() <= 3 { ":" } else { " with" };
-        let text = format!("{} of {} agree{word} {}", agreeing.len(), checks.len(), names.join(", "));
+        let names = sentences::checks_in_short(&agreeing);
+        let text = format!("{} of {} agree: {names}", agreeing.len(), checks.len());
         line(out, Level::Good, "checks", &text, options);
     }
-    for check in named(Verdict::Differs) {
-        line(out, Level::Bad, "check", &sentences::check(check), options);
+    for verdict in [Verdict::Differs, Verdict::Explained] {
+        for check in named(verdict) {
+            line(out, verdict.level(), "check", &sentences::check(check), options);
+        }
     }
     let open: Vec<String> = named(Verdict::Unavailable)
         .map(|c| match &c.reason {
