@@ -775,6 +775,10 @@ impl<O: Output> Machine<O> {
                 return;
             }
             Phase::Running => {
+                // Woken on its way to sleep, before the switch that takes it off: the waking
+                // begins nothing, and the wakeup that follows the switch is the first of a
+                // sleeping thread, not the late half of an earlier wait.
+                self.threads.list[slot as usize].owes_wakeup = false;
                 let ran_at = std::mem::take(&mut self.threads.list[slot as usize].ran_unwoken_at);
                 if ran_at != 0 && now.saturating_sub(ran_at) < LATE_WAKEUP {
                     self.effect_before_cause(now - ran_at);

@@ -45,6 +45,20 @@ fn wakeups_of_runnable_and_running_threads_start_nothing() {
 }
 
 #[test]
+fn a_thread_woken_on_its_way_to_sleep_waits_from_the_wakeup_after_the_switch() {
+    let result = run("100 0 switch idle R -> a/10
+         110 1 waking a/10 -> 0
+         112 0 switch a/10 D -> b/11
+         115 1 wakeup a/10 -> 0
+         140 0 switch b/11 R -> a/10
+         160 0 switch a/10 S -> idle");
+    let a = result.threads.iter().find(|t| t.key.tid == Tid(10)).unwrap();
+    assert_eq!((a.wakeup_wait.count, a.wakeup_wait.time_ns, a.budget.blocked_ns), (1, 25, 3));
+    assert_eq!(result.clock_quality.effects_before_causes, 0);
+    assert_eq!(result.losses.switched_in_without_wakeup, 0);
+}
+
+#[test]
 fn preempted_and_yielding_threads_wait_from_the_switch() {
     check(
         "0 0 switch a/10 R+ -> b/11
