@@ -78,31 +78,120 @@ fn try_assign(
     for taken in &mut occupied[..CLOBBERED] {
         taken.take(&clobbers);
     }
-    let length = |v: V| -> u32 { ranges.live[v.0 as usize].iter().map(|(start, end)| end - start).sum() };
+    let groups = Groups::of(function, ranges);
+    let length = |live: &[Range]| -> u32 { live.iter().map(|(start, end)| end - start).sum() };
     let mut queue: Vec<(bool, f32, V)> = (0..function.registers)
         .map(V)
-        .filter(|v| !ranges.live[v.0 as usize].is_empty())
-        .map(|v| (spilled.is_piece(v), ranges.weight[v.0 as usize] / length(v).max(1) as f32, v))
+        .filter(|v| groups.leader(*v) == *v && !groups.live[v.0 as usize].is_empty())
+        .map(|v| {
+            let members = &groups.members[v.0 as usize];
+            let weight: f32 = members.iter().map(|member| ranges.weight[member.0 as usize]).sum();
+            let piece = members.iter().any(|member| spilled.is_piece(*member));
+            (piece, weight / length(&groups.live[v.0 as usize]).max(1) as f32, v)
+        })
         .collect();
     queue.sort_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)).then(a.2.cmp(&b.2)));
     let mut register: Vec<Option<Reg>> = vec![None; function.registers as usize];
     let mut failed = Vec::new();
-    for (_, _, v) in queue {
-        let live = &ranges.live[v.0 as usize];
-        let hinted = hints.get(&v).into_iter().flatten().filter_map(|hint| match hint {
-            Hint::Machine(reg) => Some(*reg),
-            Hint::Same(other) => register[other.0 as usize].map(|reg| reg.0),
-        });
-        let choice = hinted.chain(ORDER).find(|reg| occupied[*reg as usize].free(live));
-        match choice {
-            Some(reg) => {
+    for (_, _, leader) in queue {
+        let members = &groups.members[leader.0 as usize];
+        let mut place = |list: &[V], live: &[Range], register: &mut Vec<Option<Reg>>| {
+            let hinted = list.iter().filter_map(|v| hints.get(v)).flatten().filter_map(|hint| match hint {
+                Hint::Machine(reg) => Some(*reg),
+                Hint::Same(other) => register[other.0 as usize].map(|reg| reg.0),
+            });
+            let choice = hinted.chain(ORDER).find(|reg| occupied[*reg as usize].free(live));
+            if let Some(reg) = choice {
                 occupied[reg as usize].take(live);
-                register[v.0 as usize] = Some(Reg(reg));
+                list.iter().for_each(|v| register[v.0 as usize] = Some(Reg(reg)));
             }
-            None => failed.push(v),
+            choice.is_some()
+        };
+        if place(members, &groups.live[leader.0 as usize], &mut register) {
+            continue;
+        }
+        // Together they find no place; each for itself may.
+        for v in members {
+            if !place(&[*v], &ranges.live[v.0 as usize], &mut register) {
+                failed.push(*v);
+            }
         }
     }
     if failed.is_empty() { Ok(register) } else { Err(failed) }
+}
+
+/// Registers that want to be one: both sides of a copy, a result and its left operand. They are joined when
+/// their lives do not touch.
+struct Groups {
+    parent: Vec<V>,
+    live: Vec<Vec<Range>>,
+    members: Vec<Vec<V>>,
+}
+
+impl Groups {
+    fn of(function: &Function, ranges: &Ranges) -> Groups {
+        let all = (0..function.registers).map(V);
+        let mut groups = Groups {
+            parent: all.clone().collect(),
+            live: ranges.live.clone(),
+            members: all.map(|v| vec![v]).collect(),
+        };
+        let mut pairs: Vec<(bool, V, V)> = Vec::new();
+        for id in &ranges.order {
+            let block = &function.blocks[id.0 as usize];
+            for instruction in &block.instructions {
+                let (a, b) = match &instruction.op {
+                    Op::Set { dst, value: Source::Val(Val::V(src)) } => (*dst, *src),
+                    Op::Binary { dst, left, .. } => (*dst, *left),
+                    Op::Neg { dst, src } | Op::Extend { dst, src, .. } | Op::Swap { dst, src, .. } => (*dst, *src),
+                    _ => continue,
+                };
+                pairs.push((block.cold, a, b));
+            }
+        }
+        pairs.sort_by_key(|(cold, ..)| *cold);
+        for (_, a, b) in pairs {
+            groups.join(a, b);
+        }
+        groups
+    }
+
+    fn leader(&self, mut v: V) -> V {
+        while self.parent[v.0 as usize] != v {
+            v = self.parent[v.0 as usize];
+        }
+        v
+    }
+
+    fn join(&mut self, a: V, b: V) {
+        let (a, b) = (self.leader(a), self.leader(b));
+        if a == b || !disjoint(&self.live[a.0 as usize], &self.live[b.0 as usize]) {
+            return;
+        }
+        let (large, small) =
+            if self.members[a.0 as usize].len() >= self.members[b.0 as usize].len() { (a, b) } else { (b, a) };
+        let moved = std::mem::take(&mut self.live[small.0 as usize]);
+        let live = &mut self.live[large.0 as usize];
+        live.extend(moved);
+        live.sort_unstable();
+        let members = std::mem::take(&mut self.members[small.0 as usize]);
+        self.members[large.0 as usize].extend(members);
+        self.parent[small.0 as usize] = large;
+    }
+}
+
+fn disjoint(a: &[Range], b: &[Range]) -> bool {
+    let (mut i, mut j) = (0, 0);
+    while i < a.len() && j < b.len() {
+        if a[i].1 <= b[j].0 {
+            i += 1;
+        } else if b[j].1 <= a[i].0 {
+            j += 1;
+        } else {
+            return false;
+        }
+    }
+    true
 }
 
 /// Registers that would save a move.

@@ -40,6 +40,16 @@ pub const PASSES: &[Pass] = &[
         run: share_common,
     },
     Pass { name: "constants", reason: "sharing leaves copies behind", run: fold_constants },
+    Pass {
+        name: "threads",
+        reason: "a value that one path sets to a constant (0 for a missing entry) decides the next test on that path",
+        run: thread_constants,
+    },
+    Pass {
+        name: "targets",
+        reason: "a result that is only copied into a variable is computed there",
+        run: compute_in_place,
+    },
     Pass { name: "dead", reason: "folding leaves definitions without readers behind", run: remove_dead },
     Pass { name: "branches", reason: "removed code leaves empty blocks behind", run: simplify_branches },
 ];
@@ -546,6 +556,8 @@ pub fn share_common(function: &mut Function) {
         children[flow.dominator[id.0 as usize].0 as usize].push(*id);
     }
     let mut table: HashMap<Op, V> = HashMap::new();
+    // Equal operands make equal operations: what was shared goes by its first name.
+    let mut same: HashMap<V, V> = HashMap::new();
     enum Step {
         Enter(BlockId),
         Leave(Vec<(Op, Option<V>)>),
@@ -571,14 +583,22 @@ pub fn share_common(function: &mut Function) {
                 continue;
             }
             let mut fixed = true;
-            instruction.op.uses(|v| fixed &= single[v.0 as usize]);
+            instruction.op.uses_mut(|v| {
+                if let Some(first) = same.get(v) {
+                    *v = *first;
+                }
+                fixed &= single[v.0 as usize];
+            });
             if !fixed {
                 continue;
             }
             let mut key = instruction.op.clone();
             key.set_definition(V(u32::MAX));
             match table.get(&key) {
-                Some(before) => instruction.op = copy(dst, *before),
+                Some(before) => {
+                    same.insert(dst, *before);
+                    instruction.op = copy(dst, *before);
+                }
                 None => {
                     undo.push((key.clone(), table.insert(key, dst)));
                 }
@@ -589,11 +609,98 @@ pub fn share_common(function: &mut Function) {
     }
 }
 
+/// A block that only copies and tests a register against a constant is decided where the register was just set
+/// to a constant: that path goes to the right target at once.
+pub fn thread_constants(function: &mut Function) {
+    let flow = Flow::of(function);
+    for id in &flow.order {
+        let Terminator::Goto(to) = function.blocks[id.0 as usize].terminator else { continue };
+        let next = &function.blocks[to.0 as usize];
+        let Terminator::If { width: Width::W64, op, left, right: Val::Imm(right), then, otherwise } = next.terminator
+        else {
+            continue;
+        };
+        let copies = |op: &Op| matches!(op, Op::Set { value: Source::Val(Val::V(_)), .. });
+        if to == *id || next.instructions.len() > 2 || !next.instructions.iter().all(|i| copies(&i.op)) {
+            continue;
+        }
+        // What the tested register is a copy of.
+        let mut tested = left;
+        for instruction in next.instructions.iter().rev() {
+            if let Op::Set { dst, value: Source::Val(Val::V(src)) } = instruction.op
+                && dst == tested
+            {
+                tested = src;
+            }
+        }
+        let block = &function.blocks[id.0 as usize];
+        let last = block.instructions.iter().rev().find(|i| i.op.defines() == Some(tested));
+        let Some(Op::Set { value: Source::Val(Val::Imm(left)), .. }) = last.map(|i| &i.op) else { continue };
+        let target = if op.holds(*left as u64, right as u64) { then } else { otherwise };
+        let moved = next.instructions.clone();
+        let block = &mut function.blocks[id.0 as usize];
+        block.instructions.extend(moved);
+        block.terminator = Terminator::Goto(target);
+    }
+}
+
+/// `t = a op b; x = t` becomes `x = a op b` where nobody else reads `t` and `x` is not touched in between.
+pub fn compute_in_place(function: &mut Function) {
+    let mut reads = vec![0_u32; function.registers as usize];
+    let mut writes = vec![0_u32; function.registers as usize];
+    for block in &function.blocks {
+        for instruction in &block.instructions {
+            instruction.op.uses(|v| reads[v.0 as usize] += 1);
+            if let Some(v) = instruction.op.defines() {
+                writes[v.0 as usize] += 1;
+            }
+        }
+        block.terminator.uses(|v| reads[v.0 as usize] += 1);
+    }
+    for v in &function.parameters {
+        writes[v.0 as usize] += 2;
+    }
+    /// Distances beyond this are not worth the search.
+    const REACH: usize = 12;
+    for block in &mut function.blocks {
+        let mut at = 0;
+        while at < block.instructions.len() {
+            let Op::Set { dst, value: Source::Val(Val::V(temporary)) } = block.instructions[at].op else {
+                at += 1;
+                continue;
+            };
+            let once = reads[temporary.0 as usize] == 1 && writes[temporary.0 as usize] == 1 && temporary != dst;
+            let mut found = None;
+            for before in (at.saturating_sub(REACH)..at).rev().filter(|_| once) {
+                let op = &block.instructions[before].op;
+                if op.defines() == Some(temporary) {
+                    found = Some(before);
+                    break;
+                }
+                let mut touched = op.defines() == Some(dst);
+                op.uses(|v| touched |= v == dst);
+                if touched {
+                    break;
+                }
+            }
+            match found {
+                Some(before) => {
+                    block.instructions[before].op.set_definition(dst);
+                    block.instructions.remove(at);
+                }
+                None => at += 1,
+            }
+        }
+    }
+}
+
 fn sharable(op: &Op) -> bool {
     match op {
         Op::Load { stable, .. } => *stable,
         Op::Call { pure, .. } => *pure,
         Op::Binary { .. } | Op::Neg { .. } | Op::Extend { .. } | Op::Swap { .. } => true,
+        // An address is two slots to make again, and the base of other things that can be shared.
+        Op::Set { value: Source::MapValue { .. }, .. } => true,
         // A constant is as cheap to make again as to keep.
         Op::Set { .. } | Op::Store { .. } | Op::AtomicAdd { .. } => false,
     }
