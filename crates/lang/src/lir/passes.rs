@@ -79,8 +79,13 @@ fn definitions(function: &Function, flow: &Flow) -> Vec<u32> {
     count
 }
 
-/// Drops operations whose result nobody reads.
+/// Drops operations whose result nobody reads, and what only they read.
 pub fn remove_dead(function: &mut Function) {
+    while remove_dead_once(function) {}
+}
+
+fn remove_dead_once(function: &mut Function) -> bool {
+    let mut removed = false;
     let flow = Flow::of(function);
     let liveness = Liveness::of(function, &flow);
     let mut live = vec![false; function.registers as usize];
@@ -101,6 +106,7 @@ pub fn remove_dead(function: &mut Function) {
                 && !live[v.0 as usize]
             {
                 if instruction.op.removable() {
+                    removed = true;
                     continue;
                 }
                 match &mut instruction.op {
@@ -123,6 +129,7 @@ pub fn remove_dead(function: &mut Function) {
         // The marks are per block.
         touched.into_iter().chain(ends).for_each(|v| live[v.0 as usize] = false);
     }
+    removed
 }
 
 /// What is known of registers with one definition.
