@@ -3,3 +3,4 @@
 pub mod skip;
 pub mod load;
 pub mod scenario;
+pub mod synthetic;
