@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use analysis::crosscheck::{Counter, Quantity, Subject};
-use analysis::sched::SchedResult;
+use analysis::sched::{SchedResult, result::ThreadReport};
 use kernel::proc_counters::{SystemCounters, ThreadCounters, control_group_of, read_threads};
 use kernel::task_exits::ExitListener;
 use serde::{Deserialize, Serialize};
-use trace::{Nanos, Tid};
+use trace::Nanos;
 
 /// The name of the file in a run folder.
 pub const FILE_NAME: &str = "counters.json";
@@ -245,10 +245,10 @@ impl CounterSpan {
         let checked = threads.into_iter().filter_map(|thread| {
             let span = self.threads.get(&u32::try_from(thread.key.tid.0).ok()?)?;
             let weight = thread.budget.running_ns + thread.budget.waiting_ns();
-            (weight >= WORTH_CHECKING_NS).then_some((thread.key.tid, span))
+            (weight >= WORTH_CHECKING_NS).then_some((thread, span))
         });
-        for (tid, span) in checked.take(ROWS) {
-            span.push(tid, self.to_ns.saturating_sub(self.from_ns), &mut counters);
+        for (thread, span) in checked.take(ROWS) {
+            span.push(thread, self.to_ns.saturating_sub(self.from_ns), &mut counters);
         }
         counters
     }
@@ -271,9 +271,22 @@ impl CounterSpan {
     }
 }
 
+/// How far the kernel's own run and wait times may be off. It stamps a switch with the run
+/// queue's clock, and does not renew that when a wakeup or a yield has just done so
+/// (`rq_clock_skip_update`, kernel/sched): a run that preempts begins, in its account, at the
+/// wakeup, and the time until the switch counts as running although it was waiting.
+fn clock_slack_ns(thread: &ThreadReport) -> u64 {
+    // The time from a wakeup to the switch it forces is an interrupt's latency: no more than
+    // the shorter half of the waits, and than this.
+    const LONGEST_FORCED_SWITCH_NS: u64 = 50_000;
+    const YIELD_NS: u64 = 200;
+    let median = thread.wait.quantiles.map_or(0, |quantiles| quantiles.p50_ns);
+    thread.wakeup_wait.count * median.min(LONGEST_FORCED_SWITCH_NS) + thread.switched_in * YIELD_NS
+}
+
 impl ThreadSpan {
-    fn push(&self, tid: Tid, span_ns: u64, counters: &mut Vec<Counter>) {
-        let subject = Subject::Thread(tid);
+    fn push(&self, thread: &ThreadReport, span_ns: u64, counters: &mut Vec<Counter>) {
+        let subject = Subject::Thread(thread.key.tid);
         let (place, after_exit) = if self.at_exit { ("taskstats", EXIT_SLACK_NS) } else { ("/proc", 0) };
         let switches = self.voluntary_switches.zip(self.involuntary_switches).map(|(a, b)| a + b);
         if let Some(value) = switches {
@@ -289,7 +302,7 @@ impl ThreadSpan {
                 "/proc" => "/proc/PID/schedstat".to_owned(),
                 other => format!("{other} at its end"),
             };
-            let slack = self.beside_ns + after_exit + 200_000;
+            let slack = self.beside_ns + after_exit + 200_000 + clock_slack_ns(thread);
             counters.push(Counter { subject, quantity, value, source, slack });
         }
     }

@@ -15,6 +15,7 @@ pub struct Ledger {
     /// Events in the file that the recorder's own threads caused.
     pub own: u64,
     /// Those threads.
+    #[serde(default)]
     pub own_threads: Vec<u32>,
     /// The recorder was killed: the end is missing, and how much is not known.
     pub cut: bool,
