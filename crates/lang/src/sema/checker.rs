@@ -4,7 +4,7 @@
 //! each pass joins the types of all assignments, findings of all but the last pass are
 //! dropped, and the last pass makes the typed program with every cast explicit.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use bpf::KernelFacts;
@@ -138,6 +138,11 @@ pub struct Checker<'a> {
     pub maps: Vec<MapInfo>,
     map_index: HashMap<String, usize>,
     known: HashMap<LocalKey, Known>,
+    /// Variables used outside of the block that assigns them, as bpftrace before 0.22 allowed:
+    /// body, chain of macro calls, name.
+    hoisted: HashSet<(usize, u64, String)>,
+    /// Some probe is missing, so maps may lack their assignments.
+    pub incomplete: bool,
     /// Whether this pass learnt something.
     pub changed: bool,
     /// Whether types are final and findings are kept.
@@ -180,6 +185,8 @@ impl<'a> Checker<'a> {
             maps: Vec::new(),
             map_index: HashMap::new(),
             known: HashMap::new(),
+            hoisted: HashSet::new(),
+            incomplete: false,
             changed: false,
             last: false,
             records: Vec::new(),
@@ -331,6 +338,36 @@ impl<'a> Checker<'a> {
             }
             frame = &self.body.frames[frame.parent?];
         }
+    }
+
+    /// Notes that a variable is used outside of the block that assigns it: from the next pass on
+    /// it belongs to the whole body. False when no block of this body assigns it.
+    pub fn hoist(&mut self, name: &str) -> bool {
+        let path = self.body.frames[self.body.frame].path;
+        let body = self.body.id;
+        let assigned = self.known.keys().any(|key| key.body == body && key.path == path && key.name == name);
+        let fresh = assigned && self.hoisted.insert((body, path, name.to_string()));
+        self.changed |= fresh;
+        fresh
+    }
+
+    /// Declares a variable that an assignment makes: in the innermost scope, unless it is used outside of it.
+    pub fn declare_assigned(&mut self, name: &str, span: Span) -> LocalId {
+        let frame = self.body.frame;
+        let key = (self.body.id, self.body.frames[frame].path, name.to_string());
+        if !self.hoisted.contains(&key) {
+            return self.declare_local(name, span);
+        }
+        let finding = Diagnostic::warning(
+            Code::Deprecated,
+            self.at(span),
+            format!("{name} is used outside of the block that assigns it first"),
+        );
+        self.findings.add(finding.help(format!("declare it before the block: let {name};")));
+        let inner = self.body.frames[frame].scopes.split_off(1);
+        let local = self.declare_local(name, span);
+        self.body.frames[frame].scopes.extend(inner);
+        local
     }
 
     /// Names of variables in reach, for "did you mean".

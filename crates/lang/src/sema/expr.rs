@@ -49,6 +49,7 @@ impl<'a> Checker<'a> {
             A::Str(bytes) => self.string(bytes, span),
             A::Name(name) => return self.name_value(name, span),
             A::Variable(name) => match self.variable(name, span) {
+                Ok(local) if *self.local_type(local) == Type::Void => self.never_assigned(local, span),
                 Ok(local) => self.make(ExprKind::Local(local), self.local_type(local).clone(), span),
                 Err(Some(bound)) => return self.in_frame(bound.frame, |this| this.value(bound.expr)),
                 Err(None) => self.unknown_variable(name, span),
@@ -94,7 +95,21 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// A variable whose type no assignment says, unless an error is the reason.
+    fn never_assigned(&mut self, local: crate::hir::LocalId, span: Span) -> Expr {
+        if !self.last || self.findings.has_errors() {
+            return self.unknown(span);
+        }
+        let name = self.body.locals[local.0 as usize].name.clone();
+        let message = format!("{name} is declared and never assigned, so it has no type");
+        let finding = Diagnostic::error(Code::UnknownVariable, self.at(span), message);
+        self.report(finding.help(format!("say its type: let {name} : uint64;")))
+    }
+
     fn unknown_variable(&mut self, name: &str, span: Span) -> Expr {
+        if self.hoist(name) {
+            return self.unknown(span);
+        }
         let finding = Diagnostic::error(
             Code::UnknownVariable,
             self.at(span),

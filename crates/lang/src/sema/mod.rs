@@ -73,6 +73,10 @@ pub fn check(ast: &Ast, facts: &dyn KernelFacts, options: &Options<'_>, findings
         findings,
         pid: options.pid,
         serve: options.serve_tracepoints,
+        missing_is_error: ast.items.iter().any(|item| {
+            matches!(item, Item::Setting(setting) if crate::config::canonical_name(&setting.name.text) == "missing_probes")
+        }) || options.settings.iter().any(|(name, _)| crate::config::canonical_name(name) == "missing_probes"),
+        warned: Default::default(),
         syscall_probes: syscall_probes(&probe_items),
     };
     let mut variants = expander.expand(&probe_items, &macros);
@@ -81,6 +85,7 @@ pub fn check(ast: &Ast, facts: &dyn KernelFacts, options: &Options<'_>, findings
     }
     serve_or_fall_back(&mut variants, &resolver, facts, options, &config);
     let mut checker = Checker::new(&resolver, facts, options, &config, findings, &macros, &functions);
+    checker.incomplete = findings.has_errors();
     check_functions(&mut checker, &functions);
     declare_maps(&mut checker, ast);
     let mut passes = 0;

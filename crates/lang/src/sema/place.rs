@@ -265,7 +265,15 @@ impl<'a> Checker<'a> {
             format!("{owner} has no field '{name}'")
         };
         let finding = Diagnostic::error(Code::UnknownField, self.at(span), message);
-        self.report(finding.suggest(name, names.iter().map(String::as_str)))
+        let finding = match crate::diagnostic::did_you_mean(name, names.iter().map(String::as_str)) {
+            Some(help) => finding.help(help),
+            None if names.is_empty() => finding,
+            None => {
+                let more = if names.len() > 12 { ", …" } else { "" };
+                finding.help(format!("it has {}{more}", names[..names.len().min(12)].join(", ")))
+            }
+        };
+        self.report(finding)
     }
 
     /// `x[i]`
@@ -464,6 +472,9 @@ impl<'a> Checker<'a> {
 
     /// Reports a map that nothing assigns.
     pub fn unknown_map(&mut self, map: MapId, span: Span) -> Expr {
+        if self.incomplete {
+            return self.unknown(span);
+        }
         let name = self.map_info(map).name.clone();
         let names: Vec<String> =
             self.maps.iter().filter(|info| info.value.is_some()).map(|info| info.name.clone()).collect();

@@ -1,6 +1,8 @@
 //! Attach points → programs: wildcards are expanded, arguments found, and attach points that
 //! the same code serves are put together.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use bpf::KernelFacts;
@@ -246,6 +248,12 @@ pub struct Expander<'a> {
     pub pid: Option<u32>,
     /// Whether tracepoints may be served by raw arguments.
     pub serve: bool,
+    /// Whether the program (or the user) says what a missing probe means. If not, a missing
+    /// one of several attach points is a warning: many tools name one function by its names in
+    /// several kernels.
+    pub missing_is_error: bool,
+    /// Features whose lack is reported already.
+    pub warned: RefCell<BTreeSet<Feature>>,
     /// System call tracepoints of the whole program, `(enter, exit)`: with more than one of a kind, serving
     /// each by the one raw tracepoint would run each program for every system call.
     pub syscall_probes: (usize, usize),
@@ -273,13 +281,21 @@ impl<'a> Expander<'a> {
         for (index, probe) in probes.iter().enumerate() {
             let uses = of_probe(probe, macros);
             let mut resolved: Vec<Resolved> = Vec::new();
+            let mut failed = Vec::new();
             for ast in &probe.attach_points {
                 let Some(probe_type) = self.probe_type(ast) else { continue };
                 let point = Point { ast, probe_type, uses: &uses, index };
                 match self.point(&point) {
                     Ok(found) => resolved.extend(found),
-                    Err(finding) => self.findings.add(*finding),
+                    Err(finding) => failed.push(*finding),
                 }
+            }
+            for mut finding in failed {
+                if finding.code == Code::NoSuchProbe && !resolved.is_empty() && !self.missing_is_error {
+                    finding.severity = crate::diagnostic::Severity::Warning;
+                    finding.message.push_str("; the other attach points are used");
+                }
+                self.findings.add(finding);
             }
             count += resolved.len();
             out.extend(group(resolved));
@@ -756,8 +772,8 @@ impl<'a> Expander<'a> {
     }
 
     fn warn_unsupported(&self, point: &Point<'_>, feature: Feature, what: &str, instead: &str) {
-        if !self.facts.has(feature) {
-            let message = format!("this kernel does not offer {what}, so this probe will not attach here");
+        if !self.facts.has(feature) && self.warned.borrow_mut().insert(feature) {
+            let message = format!("this kernel does not offer {what}, so probes of this type will not attach here");
             self.findings.add(
                 Diagnostic::warning(Code::ProbeUnsupported, point.ast.span, message)
                     .help(format!("use {instead}; lotse doctor shows what works here")),

@@ -390,7 +390,7 @@ impl<'a> Checker<'a> {
             }
             None => {
                 let value = self.rvalue(value);
-                let local = self.declare_local(name, name_span);
+                let local = self.declare_assigned(name, name_span);
                 self.set_local(local, value, span, out);
             }
         }
