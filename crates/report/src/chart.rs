@@ -22,8 +22,18 @@ pub struct Distribution {
 impl Distribution {
     /// The bins of a series that hold something and those between them, neighbours joined
     /// until there are at most `most`. Joined bins end at powers of two or at equal parts
-    /// between them.
+    /// between them; an empty stretch may be one wide bin.
     pub fn joined_bins(&self, series: &Series, most: usize) -> Vec<Bin> {
+        self.join(series, |bins, _| bins.len() <= most)
+    }
+
+    /// The same with bins that are all parts of an octave equally wide, or whole octaves, so
+    /// that their counts compare.
+    pub fn even_bins(&self, series: &Series, most: usize) -> Vec<Bin> {
+        self.join(series, |bins, even| bins.len() <= most && even)
+    }
+
+    fn join(&self, series: &Series, enough: impl Fn(&[Bin], bool) -> bool) -> Vec<Bin> {
         let bin_count = series.counts.len().min(self.edges.len().saturating_sub(1));
         let counts = &series.counts[..bin_count];
         let (Some(first), Some(last)) =
@@ -37,11 +47,12 @@ impl Distribution {
         for (parts, octaves) in coarser {
             let group = |low: u64| {
                 let octave = low.max(1).ilog2();
-                let part = u128::from(low.max(1) - (1 << octave)) * parts >> octave;
+                let part = (u128::from(low.max(1) - (1 << octave)) * parts) >> octave;
                 (octave / octaves, part)
             };
             let mut bins: Vec<Bin> = Vec::new();
             let mut open = None;
+            let mut even = true;
             for (i, &count) in counts.iter().enumerate().take(last + 1).skip(first) {
                 let (from, to) = (self.edges[i], self.edges[i + 1]);
                 let this = group(from);
@@ -55,8 +66,9 @@ impl Distribution {
                     _ => bins.push(Bin { from, to, count }),
                 }
                 open = fits.then_some(this);
+                even &= fits;
             }
-            if bins.len() <= most || octaves == 16 {
+            if enough(&bins, even) || octaves == 16 {
                 return bins;
             }
         }

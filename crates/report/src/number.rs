@@ -130,10 +130,17 @@ impl Scale {
             1..10_000 => Scale { unit: "ns", divisor: 1.0, decimals: 0 },
             10_000..1_000_000 => Scale { unit: "µs", divisor: 1e3, decimals: 1 },
             1_000_000..100_000_000_000 => {
-                let decimals = if low < 100_000 { 3 } else { 1 };
+                // Three digits of the smallest numbers.
+                let decimals = if low < 1_000_000 {
+                    3
+                } else if low < 10_000_000 {
+                    2
+                } else {
+                    1
+                };
                 Scale { unit: "ms", divisor: 1e6, decimals }
             }
-            _ => Scale { unit: "s", divisor: 1e9, decimals: if low < 100_000_000 { 3 } else { 1 } },
+            _ => Scale { unit: "s", divisor: 1e9, decimals: if low < 1_000_000_000 { 3 } else { 1 } },
         }
     }
 

@@ -64,16 +64,22 @@ fn answer(result: &SchedResult) -> Vec<String> {
             let longest = result.long_waits.first();
             let who = longest.map_or(String::new(), |w| format!(" ({}, tid {})", w.name, w.thread.tid.0));
             let cpus = result.cpus.len();
+            let mut parts =
+                vec![format!("{} wait{}", count(total.count), if total.count == 1 { "" } else { "s" })];
+            if total.count > 1 {
+                parts.push(format!("half of them up to {}", time(q.p50_ns)));
+            }
+            // Of fewer, the longest is the hundredth part and more.
+            if total.count >= 100 {
+                parts.push(format!("one in a hundred over {}", time(q.p99_ns)));
+            }
+            parts.push(format!("the longest {}{who}", time(q.max_ns)));
             answer.push(format!(
-                "Threads waited {} for a CPU within {} on {cpus} CPU{}: {} waits, half of them up to {}, \
-                 one in a hundred over {}, the longest {}{who}.",
+                "Threads waited {} for a CPU within {} on {cpus} CPU{}: {}.",
                 time(total.sum_ns),
                 time(span),
                 if cpus == 1 { "" } else { "s" },
-                count(total.count),
-                time(q.p50_ns),
-                time(q.p99_ns),
-                time(q.max_ns),
+                parts.join(", "),
             ));
         }
     }

@@ -21,7 +21,11 @@ pub fn strip(out: &mut String, document: &Document) {
     match (document.checks.len(), differ) {
         (0, _) => entry(out, Level::Note, "no cross-check"),
         (all, 0) if explained > 0 => {
-            entry(out, Level::Warning, &format!("{agree} of {all} cross-checks agree, {explained} differ for a known reason"));
+            entry(
+                out,
+                Level::Warning,
+                &format!("{agree} of {all} cross-checks agree, {explained} differ for a known reason"),
+            );
         }
         (_, 0) if agree == 0 => entry(out, Level::Note, "no cross-check could be made"),
         (_, 0) => entry(out, Level::Good, &format!("{agree} cross-checks agree")),

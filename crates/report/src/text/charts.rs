@@ -33,7 +33,7 @@ pub fn distribution(distribution: &Distribution, options: &TextOptions) -> Strin
 /// Bars, one for each bin from the lowest that holds something to the highest, with the
 /// percentiles marked at the bin they fall in. Neighbouring bins are joined until they fit.
 pub fn histogram(distribution: &Distribution, series: &Series, options: &TextOptions) -> String {
-    let bins = distribution.joined_bins(series, HISTOGRAM_ROWS);
+    let bins = distribution.even_bins(series, HISTOGRAM_ROWS);
     let labels: Vec<String> = bins
         .iter()
         .map(|bin| format!("{} … {}", distribution.unit.print(bin.from), distribution.unit.print(bin.to)))

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::{
-    document::{Block, Check, Document, Findings, Level, Notice, Section, Verdict},
+    document::{Block, Check, Document, Findings, Level, Section, Verdict},
     sentences,
     table::Value,
-    terminal_text::{visible, width, wrap},
+    terminal_text::{shorten, visible, width, wrap},
     text::{
         charts,
         paint::{Style, TextOptions},
@@ -25,7 +25,8 @@ pub fn document(document: &Document, options: &TextOptions) -> String {
         .facts
         .iter()
         .filter(|f| f.headline && !matches!(f.value, Value::Missing(_)))
-        .map(|f| visible(&f.value.print()).into_owned())
+        // A long command would push everything else out of sight.
+        .map(|f| shorten(&visible(&f.value.print()), 60))
         .collect();
     if !headline.is_empty() {
         paragraph(&mut out, &headline.join(" · "), Some(Style::Faint), options);
@@ -45,6 +46,7 @@ pub fn document(document: &Document, options: &TextOptions) -> String {
     for section in document.sections.iter().filter(|s| s.brief || options.all_rows) {
         self::section(&mut out, section, options);
     }
+    notices(&mut out, document, |level| level <= Level::Note, options);
     while out.ends_with("\n\n") {
         out.pop();
     }
@@ -75,10 +77,14 @@ fn trust(out: &mut String, document: &Document, options: &TextOptions) {
     for limit in &document.limits {
         line(out, limit.level(), "limit", &sentences::limit(limit), options);
     }
-    for notice in &document.notices {
-        let Notice { level, text, remedy } = notice;
-        line(out, *level, level.word(), text, options);
-        if let Some(remedy) = remedy {
+    notices(out, document, |level| level > Level::Note, options);
+}
+
+/// Warnings stand before the answer; notes, which change no number, after all else.
+fn notices(out: &mut String, document: &Document, which: fn(Level) -> bool, options: &TextOptions) {
+    for notice in document.notices.iter().filter(|n| which(n.level)) {
+        line(out, notice.level, notice.level.word(), &notice.text, options);
+        if let Some(remedy) = &notice.remedy {
             self::remedy(out, remedy, options);
         }
     }
