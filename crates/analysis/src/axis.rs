@@ -32,6 +32,12 @@ impl Axis {
         Err(doublings)
     }
 
+    /// The column of `time`, which must not be before the start; may be beyond the last.
+    #[inline]
+    pub fn column_at(&self, time: u64) -> usize {
+        (time.saturating_sub(self.start) >> self.shift) as usize
+    }
+
     pub fn double(&mut self, times: u32) {
         self.shift += times;
     }

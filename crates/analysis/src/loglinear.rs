@@ -55,6 +55,11 @@ impl LogLinear {
         self.add_to(bucket_of(self.sub_bits, value), 1);
     }
 
+    /// Adds to a bucket only; the caller sets the sums.
+    pub fn add_counted(&mut self, bucket: usize, count: u32) {
+        self.add_to(bucket, count);
+    }
+
     #[inline]
     fn add_to(&mut self, bucket: usize, count: u32) {
         match self.counts.get_mut(bucket.wrapping_sub(self.first)) {

@@ -259,9 +259,7 @@ impl Cpus {
         let from = state.waiting_since.max(self.window_start);
         if state.waiting > 0 && now > from {
             spread(&self.axis, &mut state.lane.waiting, from, now, u64::from(state.waiting));
-            let width = self.axis.width();
-            let first = (from.saturating_sub(self.axis.start) / width) as usize;
-            let last = ((now - 1).saturating_sub(self.axis.start) / width) as usize;
+            let (first, last) = (self.axis.column_at(from), self.axis.column_at(now - 1));
             if state.lane.most.len() <= last {
                 state.lane.most.resize(last + 1, 0);
             }

@@ -85,7 +85,7 @@ fn gaps(result: &SchedResult, findings: &mut Vec<Finding>) {
     let weight = if losses.gaps * 100 > switches { Weight::Notable } else { Weight::Note };
     let text = format!(
         "{} in which a CPU ran a thread it had not been seen to switch to, without a loss being told (threads \
-         hidden from the trace). {} across them left out.",
+         hidden from the trace). {} left out on that account.",
         counted(losses.gaps, "gap"),
         were(result.wait.intervals.discarded_by_gap, "wait"),
     );

@@ -497,6 +497,7 @@ impl<O: Output> Machine<O> {
         thread.started_by = by;
         thread.queue_cpu = queue;
         thread.idle_mark = self.cpus.idle_time(queue, now);
+        thread.woken_waiting = cause != WaitCause::Preemption;
         self.cpus.waiting(queue, now, true);
         self.beside.update(slot, now, &mut self.threads.list, &self.allowed, &self.cpus);
     }
@@ -768,7 +769,18 @@ impl<O: Output> Machine<O> {
         let owed = self.threads.list[slot as usize].owes_wakeup;
         self.threads.list[slot as usize].owes_wakeup = by == StartedBy::Waking;
         match self.threads.list[slot as usize].phase {
+            // A waking finds only threads that have set about to sleep. This one has been woken
+            // since, so it ran and blocked again unseen, and this is another wait.
+            Phase::Waiting
+                if by == StartedBy::Waking
+                    && self.threads.list[slot as usize].woken_waiting
+                    && !self.may_run_unseen(slot) =>
+            {
+                self.losses.gaps += 1;
+                self.discard_wait(slot, now, Discard::Gap);
+            }
             Phase::Waiting => {
+                self.threads.list[slot as usize].woken_waiting |= by == StartedBy::Waking;
                 if queue != NO_CPU && by == StartedBy::Wakeup {
                     self.move_queue(slot, now, queue);
                 }
@@ -819,6 +831,13 @@ impl<O: Output> Machine<O> {
             thread.state = TaskState::Unknown;
         }
         self.begin_wait(slot, now, WaitCause::Wakeup, by, queue);
+    }
+
+    /// Whether a thread thought to wait may have been running since before the trace.
+    #[cold]
+    fn may_run_unseen(&self, slot: Slot) -> bool {
+        self.threads.list[slot as usize].began_waiting_unseen()
+            && self.cpus.list.iter().any(|c| c.current == Current::Never)
     }
 
     fn end_blocked(&mut self, slot: Slot, cpu: u16, now: u64) {

@@ -167,6 +167,8 @@ pub(crate) struct Thread {
     pub exiting: bool,
     /// A waking was seen whose wakeup has not come yet.
     pub owes_wakeup: bool,
+    /// It has been woken since it last ran, so it cannot be found asleep.
+    pub woken_waiting: bool,
     /// Whether it is a kernel thread for certain.
     pub kernel: bool,
     pub is_ksoftirqd: bool,
@@ -252,6 +254,7 @@ impl Threads {
             began: false,
             exiting: false,
             owes_wakeup: false,
+            woken_waiting: false,
             kernel: tid == Tid(2),
             is_ksoftirqd: false,
             ran_unwoken_at: 0,

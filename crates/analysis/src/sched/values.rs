@@ -24,7 +24,7 @@ use super::{
 use crate::{
     distribution::{Distribution, Quantiles},
     heat::Heat,
-    loglinear::{LogLinear, bounds_of},
+    loglinear::{LogLinear, bounds_of, bucket_of},
 };
 
 /// Per mille of the percentiles given.
@@ -290,8 +290,6 @@ pub(crate) struct Summary {
     /// For each of [`PER_MILLE`].
     pub at: [Place; 4],
     pub drawn: Option<Box<LogLinear>>,
-    met: u64,
-    next: u8,
 }
 
 /// Where the value of one rank lies.
@@ -313,41 +311,89 @@ impl Place {
     }
 }
 
+/// What the walk keeps of each distribution, small since it is touched for each value.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    count: u64,
+    met: u64,
+    /// The rank wanted next, and which it is.
+    next_rank: u64,
+    next: u32,
+    sum: u64,
+}
+
 /// Meets all values in rising order and notes those of the wanted ranks.
 fn walk<const N: usize>(
     values: impl Iterator<Item = (u64, [GroupId; N])> + Clone,
     summaries: &mut [Summary],
     without_histogram: GroupId,
 ) {
+    let mut tallies = vec![Tally::default(); summaries.len()];
     for (_, groups) in values.clone() {
         for group in groups {
-            if let Some(summary) = summaries.get_mut(group as usize) {
-                summary.count += 1;
+            if let Some(tally) = tallies.get_mut(group as usize) {
+                tally.count += 1;
             }
         }
     }
+    let mut drawn: Vec<Option<Box<DrawnCounts>>> = Vec::new();
+    for (group, tally) in tallies.iter_mut().enumerate() {
+        tally.next_rank = rank(tally.count, PER_MILLE[0]);
+        if group < without_histogram as usize {
+            drawn.push((tally.count > 0).then(|| Box::new([0; DRAWN_BUCKETS])));
+        }
+    }
     for (value, groups) in values {
+        let bucket = bucket_of(DRAWN_BITS, value);
         for group in groups {
-            let Some(summary) = summaries.get_mut(group as usize) else { continue };
-            if summary.met == 0 {
-                summary.min = value;
-                if group < without_histogram {
-                    summary.drawn = Some(Box::new(LogLinear::new(4)));
-                }
+            let Some(tally) = tallies.get_mut(group as usize) else { continue };
+            tally.met += 1;
+            tally.sum = tally.sum.saturating_add(value);
+            if let Some(Some(drawn)) = drawn.get_mut(group as usize) {
+                drawn[bucket] += 1;
             }
-            summary.met += 1;
-            summary.sum = summary.sum.saturating_add(value);
-            summary.max = value;
-            if let Some(drawn) = &mut summary.drawn {
-                drawn.add(value);
+            if tally.met == 1 {
+                summaries[group as usize].min = value;
             }
-            while (summary.next as usize) < PER_MILLE.len()
-                && summary.met >= rank(summary.count, PER_MILLE[summary.next as usize])
-            {
-                summary.at[summary.next as usize] = Place::exact(value);
-                summary.next += 1;
+            if tally.met >= tally.next_rank {
+                meet(tally, value, &mut summaries[group as usize]);
             }
         }
+    }
+    for (group, tally) in tallies.iter().enumerate().filter(|(_, t)| t.count > 0) {
+        let summary = &mut summaries[group];
+        (summary.count, summary.sum) = (tally.count, tally.sum);
+        if let Some(Some(counts)) = drawn.get(group) {
+            let mut histogram = LogLinear::new(DRAWN_BITS);
+            for (bucket, count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
+                histogram.add_counted(bucket, *count);
+            }
+            (histogram.count, histogram.sum) = (tally.count, tally.sum);
+            (histogram.min, histogram.max) = (summary.min, summary.max);
+            summary.drawn = Some(Box::new(histogram));
+        }
+    }
+}
+
+const DRAWN_BITS: u32 = 4;
+const DRAWN_BUCKETS: usize = 61 << DRAWN_BITS;
+type DrawnCounts = [u32; DRAWN_BUCKETS];
+
+/// The value of a wanted rank, or the last value.
+#[cold]
+fn meet(tally: &mut Tally, value: u64, summary: &mut Summary) {
+    summary.max = value;
+    while tally.met >= tally.next_rank {
+        match PER_MILLE.get(tally.next as usize) {
+            Some(_) => summary.at[tally.next as usize] = Place::exact(value),
+            None => {
+                tally.next_rank = u64::MAX;
+                return;
+            }
+        }
+        tally.next += 1;
+        // After the percentiles, the maximum is what is left to meet.
+        tally.next_rank = PER_MILLE.get(tally.next as usize).map_or(tally.count, |p| rank(tally.count, *p));
     }
 }
 
@@ -362,7 +408,7 @@ impl Summary {
             }
         }
         if draw && histogram.count > 0 {
-            let mut drawn = LogLinear::new(4.min(histogram.sub_bits()));
+            let mut drawn = LogLinear::new(DRAWN_BITS.min(histogram.sub_bits()));
             drawn.merge(histogram);
             self.drawn = Some(Box::new(drawn));
         }

@@ -1,6 +1,9 @@
 //! Who wakes whom.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
 
 use super::{
     result::CountAndTime,
@@ -21,15 +24,38 @@ pub(crate) struct Pair {
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     pub pairs: Vec<Pair>,
-    by_key: HashMap<(u64, Slot), u32>,
+    by_key: HashMap<u64, u32, BuildHasherDefault<PairHasher>>,
     pub others: CountAndTime,
 }
 
-fn key(waker: WokenBy) -> u64 {
-    match waker {
-        WokenBy::Thread(slot) => u64::from(slot),
-        WokenBy::Interrupt => u64::MAX,
-        WokenBy::Unknown => u64::MAX - 1,
+/// Both slots in one word; slots stay far below the two marks.
+fn key(waker: WokenBy, woken: Slot) -> u64 {
+    let waker = match waker {
+        WokenBy::Thread(slot) => slot,
+        WokenBy::Interrupt => u32::MAX,
+        WokenBy::Unknown => u32::MAX - 1,
+    };
+    u64::from(waker) << 32 | u64::from(woken)
+}
+
+/// For keys that no one chooses to collide: two multiplications and a fold.
+#[derive(Debug, Default)]
+struct PairHasher(u64);
+
+impl Hasher for PairHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let mixed = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
@@ -47,13 +73,13 @@ impl Wakers {
     }
 
     fn add_slow(&mut self, waker: WokenBy, woken: Slot, last: &mut u32, time: u64) {
-        let at = match self.by_key.get(&(key(waker), woken)) {
+        let at = match self.by_key.get(&key(waker, woken)) {
             Some(&at) => at,
             None if self.pairs.len() >= PAIRS => return self.others.add(time),
             None => {
                 let at = self.pairs.len() as u32;
                 self.pairs.push(Pair { waker, woken, blocked: CountAndTime::default() });
-                self.by_key.insert((key(waker), woken), at);
+                self.by_key.insert(key(waker, woken), at);
                 at
             }
         };
@@ -80,7 +106,7 @@ impl Wakers {
                 self.others.merge(&pair.blocked);
                 continue;
             }
-            self.by_key.insert((key(waker), woken), self.pairs.len() as u32);
+            self.by_key.insert(key(waker, woken), self.pairs.len() as u32);
             self.pairs.push(Pair { waker, woken, blocked: pair.blocked });
         }
     }

@@ -52,6 +52,8 @@ struct Model {
     threads: BTreeMap<i32, Mode>,
     /// Threads that were woken by `sched_waking`, their `sched_wakeup` still to come.
     owed: Vec<(i32, u32)>,
+    /// Threads woken since they last ran: they cannot be woken again.
+    woken: std::collections::BTreeSet<i32>,
     next_tid: i32,
     dead: Vec<i32>,
     reuse: bool,
@@ -83,6 +85,7 @@ impl Model {
             current,
             threads,
             owed: Vec::new(),
+            woken: std::collections::BTreeSet::new(),
             next_tid: 100,
             dead: Vec::new(),
             reuse,
@@ -173,6 +176,7 @@ impl Model {
         }
         if next != 0 {
             self.threads.insert(next, Mode::Runs);
+            self.woken.remove(&next);
         }
         self.current[cpu] = next;
     }
@@ -183,6 +187,7 @@ impl Model {
         let target = self.random.below(self.current.len()) as u32;
         self.push(cpu, What::Waking(Who::number(tid), last));
         self.threads.insert(tid, Mode::Queued(target as usize));
+        self.woken.insert(tid);
         if self.random.chance(60) {
             let waker = if self.random.chance(50) { cpu } else { target as usize };
             self.push(waker, What::Wakeup(Who::number(tid), target));
@@ -199,7 +204,17 @@ impl Model {
     }
 
     fn needless_wakeup(&mut self, cpu: usize) {
-        let Some(tid) = self.pick(|m| m != Mode::Sleeps) else { return };
+        // Running, or preempted on its way to sleep.
+        let woken = self.woken.clone();
+        let fitting = |t: &(&i32, &Mode)| *t.1 != Mode::Sleeps && !woken.contains(t.0);
+        let fitting: Vec<i32> = self.threads.iter().filter(fitting).map(|t| *t.0).collect();
+        if fitting.is_empty() {
+            return;
+        }
+        let tid = fitting[self.random.below(fitting.len())];
+        if self.threads[&tid] != Mode::Runs {
+            self.woken.insert(tid);
+        }
         self.pay_wakeup(tid);
         let target = self.random.below(self.current.len()) as u32;
         self.push(cpu, What::Waking(Who::number(tid), target));
@@ -222,6 +237,7 @@ impl Model {
         self.push(cpu, What::Fork(Who::number(parent), Who::number(child)));
         self.push(cpu, What::New(Who::number(child), target as u32));
         self.threads.insert(child, Mode::Queued(target));
+        self.woken.insert(child);
     }
 
     fn migrate(&mut self, cpu: usize) {

@@ -172,6 +172,19 @@ fn an_event_that_names_another_current_thread_shows_the_gap_earlier() {
 }
 
 #[test]
+fn a_thread_woken_twice_ran_in_between() {
+    // h's runs are hidden: it was woken at 10, ran, slept, and was woken again at 1000.
+    let result = run("0 0 switch idle R -> a/10
+         10 0 waking h/12 -> 0
+         11 0 wakeup h/12 -> 0
+         1000 0 waking h/12 -> 0
+         1001 0 wakeup h/12 -> 0
+         1010 0 switch a/10 R -> h/12");
+    assert_eq!((result.wait.total.count, result.wait.total.sum_ns, result.losses.gaps), (1, 10, 1));
+    assert_eq!(result.wait.intervals.discarded_by_gap, 1);
+}
+
+#[test]
 fn numbers_from_a_pid_namespace_are_not_taken_for_gaps() {
     // perf in a container: current threads are numbered there as 1, 2, …
     let result = run("0 0 switch idle R -> a/10 by=0
