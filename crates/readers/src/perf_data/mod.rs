@@ -244,7 +244,8 @@ impl<'a> Teller<'a> {
         let change = match kind {
             record::LOST => {
                 let Some(count) = numbers.u64(body, 16) else { return self.too_short() };
-                self.lost.by_cpu.entry(cpu).or_default().0 += count;
+                let told = &mut self.lost.by_cpu.entry(cpu).or_default().0;
+                *told = told.saturating_add(count);
                 return self.loss(cpu, time, Some(count));
             }
             record::LOST_SAMPLES => {
@@ -259,7 +260,8 @@ impl<'a> Teller<'a> {
                 let is_total = self.trace.attributes[attribute].read_format & read_format::LOST != 0;
                 if is_total {
                     // Without a time or a place: told at the end.
-                    self.lost.by_cpu.entry(cpu).or_default().1 += count;
+                    let total = &mut self.lost.by_cpu.entry(cpu).or_default().1;
+                    *total = total.saturating_add(count);
                     return ControlFlow::Continue(());
                 }
                 return self.loss(cpu, time, Some(count));
@@ -355,8 +357,8 @@ impl<'a> Teller<'a> {
     /// What totals count beyond the LOST records.
     fn losses_at_end(&mut self) -> ControlFlow<()> {
         let counts = std::mem::take(&mut self.lost.by_cpu);
-        let told: u64 = counts.values().map(|(told, _)| told).sum();
-        let total: u64 = counts.values().map(|(_, total)| total).sum();
+        let sum = |part: fn(&(u64, u64)) -> u64| counts.values().map(part).fold(0, u64::saturating_add);
+        let (told, total) = (sum(|(told, _)| *told), sum(|(_, total)| *total));
         // LOST records without CPU cannot be set against a CPU's total.
         let mut surplus = total.saturating_sub(told);
         for (cpu, (told, total)) in counts {

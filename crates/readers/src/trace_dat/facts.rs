@@ -73,8 +73,10 @@ pub(super) fn ring_counters(text: &str) -> Option<RingCounters> {
         let value = value.trim();
         match key.trim() {
             "CPU" => cpu = Some(value.parse().ok()?),
-            "overrun" => counters.overrun += value.parse().unwrap_or(0),
-            "commit overrun" | "dropped events" => counters.dropped += value.parse().unwrap_or(0),
+            "overrun" => counters.overrun = value.parse().unwrap_or(0),
+            "commit overrun" | "dropped events" => {
+                counters.dropped = value.parse::<u64>().unwrap_or(0).saturating_add(counters.dropped);
+            }
             _ => {}
         }
     }
@@ -171,6 +173,12 @@ pub(super) struct LostAccount {
     pub(super) unwritten: u64,
 }
 
+impl LostAccount {
+    pub(super) fn total(&self) -> u64 {
+        [self.overwritten, self.refused, self.nested, self.unwritten].into_iter().fold(0, u64::saturating_add)
+    }
+}
+
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
 pub(super) struct LossAccount {
     pub(super) from_ns: u64,
@@ -198,7 +206,7 @@ impl Account {
     pub(super) fn losses_without_page(&self) -> (Vec<Loss>, Vec<Loss>) {
         let (mut unplaced, mut at_end) = (Vec::new(), Vec::new());
         for cpu in &self.cpus {
-            let count = cpu.lost.refused + cpu.lost.nested;
+            let count = cpu.lost.refused.saturating_add(cpu.lost.nested);
             let on = Some(Cpu(cpu.cpu));
             if count > 0 {
                 let (from, to) = (Nanos(self.started_ns), Nanos(self.ended_ns));

@@ -207,7 +207,7 @@ impl<'a> HeadReader<'a> {
             head.info.recorded_cpus = Some(cpus);
         }
         for (name, counters) in &head.counters {
-            if counters.overrun + counters.dropped > 0 {
+            if counters.overrun > 0 || counters.dropped > 0 {
                 let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
                 let text = format!("{} overwritten, {} refused", counters.overrun, counters.dropped);
                 head.info.facts.push((format!("ring counters{of}, cpu {}", counters.cpu), text));

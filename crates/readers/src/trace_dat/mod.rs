@@ -104,12 +104,8 @@ impl TraceDat {
             })
             .collect();
         if let Some(account) = &head.account {
-            let recorded: u64 = account.cpus.iter().map(|cpu| cpu.recorded).sum();
-            let lost: u64 = account
-                .cpus
-                .iter()
-                .map(|c| c.lost.overwritten + c.lost.refused + c.lost.nested + c.lost.unwritten)
-                .sum();
+            let recorded = account.cpus.iter().map(|cpu| cpu.recorded).fold(0, u64::saturating_add);
+            let lost = account.cpus.iter().map(|cpu| cpu.lost.total()).fold(0, u64::saturating_add);
             info.facts.push(("account".to_owned(), format!("{recorded} recorded, {lost} lost")));
             info.facts.push(("clock to unix time, ns".to_owned(), account.realtime_offset_ns.to_string()));
             info.losses = account.losses_without_page().0;
