@@ -5,6 +5,7 @@ mod arguments;
 mod commands;
 mod console;
 mod exit;
+mod input;
 mod json;
 mod present;
 mod progress;

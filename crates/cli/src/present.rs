@@ -79,7 +79,13 @@ pub fn run_document(record: &RunRecord, question: &str, answer: &Answer, judged:
         }
     }
     if let Some(status) = record.command_status.filter(|status| status.code != Some(0)) {
-        document.notice(Level::Warning, format!("the command failed: {status}"));
+        let text = match record.command_ended_by_itself {
+            true => format!("the command failed: {status}"),
+            false => {
+                format!("the command was ended with the run ({status}): its own end is not in the trace")
+            }
+        };
+        document.notice(if record.command_ended_by_itself { Level::Warning } else { Level::Note }, text);
     }
     for note in &record.notes {
         document.notice(Level::Note, note.clone());
@@ -196,7 +202,11 @@ pub fn info_document(info: &trace::TraceInfo, survey: &readers::Survey, file: &s
         None => Value::missing("the file does not say"),
     };
     document.headline_fact("format", "format", Value::text(info.file_format.clone()));
-    document.headline_fact("events", "events", Value::text(format!("{} events", report::number::count(survey.total))));
+    document.headline_fact(
+        "events",
+        "events",
+        Value::text(format!("{} events", report::number::count(survey.total))),
+    );
     if let (Some(first), Some(last)) = (survey.first, survey.last) {
         document.headline_fact("span", "span", Value::Nanos(last.since(first).0));
         document.fact("first", "first event at", Value::text(first.to_string()));
@@ -216,9 +226,10 @@ pub fn info_document(info: &trace::TraceInfo, survey: &readers::Survey, file: &s
         recorded: Value::Count(survey.total),
         lost: match (survey.losses.counted, survey.losses.uncounted) {
             (counted, 0) => Value::Count(counted),
-            (counted, times) => {
-                Value::missing(format!("{} and, {times} times, an unknown number", report::number::count(counted)))
-            }
+            (counted, times) => Value::missing(format!(
+                "{} and, {times} times, an unknown number",
+                report::number::count(counted)
+            )),
         },
         filtered: Value::missing("only the recorder knows"),
         closes: None,
@@ -238,15 +249,22 @@ pub fn info_document(info: &trace::TraceInfo, survey: &readers::Survey, file: &s
         let step = report::number::time(survey.largest_step_back.0);
         document.notice(
             Level::Warning,
-            format!("the clock steps back {} times on one CPU, by up to {step}", report::number::count(survey.steps_back)),
+            format!(
+                "the clock steps back {} times on one CPU, by up to {step}",
+                report::number::count(survey.steps_back)
+            ),
         );
     }
     document.sections.push(report::document::Section::new("events", "Events").with(events(survey)));
     document.sections.push(report::document::Section::new("cpus", "CPUs").with(cpus(survey)));
-    let mut table = Table::new("facts", "fact", vec![
-        Column::new("fact", "about the file", Unit::Text).essential(),
-        Column::new("value", "", Unit::Text).essential(),
-    ]);
+    let mut table = Table::new(
+        "facts",
+        "fact",
+        vec![
+            Column::new("fact", "about the file", Unit::Text).essential(),
+            Column::new("value", "", Unit::Text).essential(),
+        ],
+    );
     for fact in document.facts.iter().filter(|fact| !fact.headline) {
         table.push(vec![Value::Text(fact.title.clone()), Value::text(fact.value.print())]);
     }
@@ -290,7 +308,11 @@ fn cpus(survey: &readers::Survey) -> Table {
         table.push(vec![
             Value::Id(i64::from(cpu.cpu.0)),
             Value::Count(cpu.count),
-            if cpu.losses_uncounted > 0 { Value::missing("an unknown number") } else { Value::Count(cpu.lost) },
+            if cpu.losses_uncounted > 0 {
+                Value::missing("an unknown number")
+            } else {
+                Value::Count(cpu.lost)
+            },
             Value::Nanos(last.since(first).0),
             Value::Nanos(first.since(begin).0),
             Value::Nanos(end.since(last).0),

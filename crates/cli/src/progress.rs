@@ -69,7 +69,8 @@ impl ProgressLine {
         if progress.phase == Phase::Writing {
             return format!("writing the trace of {} events", number::count(progress.events));
         }
-        let of = self.limit.map_or(String::new(), |limit| format!(" of {}", run::recipe::format_duration(limit)));
+        let of =
+            self.limit.map_or(String::new(), |limit| format!(" of {}", run::recipe::format_duration(limit)));
         let rate = rate.map_or(String::new(), |rate| format!(", {}", number::rate(rate)));
         let lost = match progress.lost {
             0 => "none lost".to_owned(),

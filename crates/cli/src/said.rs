@@ -16,6 +16,8 @@ pub fn preflight(preflight: &Preflight, console: &Console) {
             run::recipe::format_bytes(preflight.ring_bytes_per_cpu),
             preflight.cpus,
         ));
+    } else {
+        console.detail("nothing was measured before: the ring's size is given and no end in time");
     }
     match (preflight.expected_disk_bytes, preflight.free_disk_bytes) {
         (Some(expected), Some(free)) => console.say(&format!(
@@ -40,7 +42,9 @@ pub fn recording(outcome: &RecordOutcome, console: &Console) {
         console.say(note);
     }
     match outcome.ended_by {
-        EndedBy::Stop(StopReason::Signal(_)) => console.say("ended early by a signal; what was recorded is kept"),
+        EndedBy::Stop(StopReason::Signal(_)) => {
+            console.say("ended early by a signal; what was recorded is kept")
+        }
         EndedBy::DiskFull => console.warn("the disk was full: what had been recorded until then is kept"),
         EndedBy::Duration | EndedBy::Command | EndedBy::Stop(StopReason::Asked) => {}
     }
@@ -55,7 +59,9 @@ pub fn recording(outcome: &RecordOutcome, console: &Console) {
         ));
     }
     for (cpu, found, read) in ledger.disagreements() {
-        console.warn(&format!("CPU {cpu}: {found} events are in the file, {read} were read by the kernel's count"));
+        console.warn(&format!(
+            "CPU {cpu}: {found} events are in the file, {read} were read by the kernel's count"
+        ));
     }
     if let Filtered::Counted(filtered) = ledger.filtered {
         console.detail(&format!("{} events were filtered out", number::count(filtered)));

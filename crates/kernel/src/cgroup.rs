@@ -13,7 +13,9 @@ pub fn threads_of(directory: &Path) -> Vec<u32> {
 
 fn collect(directory: &Path, threads: &mut Vec<u32>, depth: u32) {
     // `tasks` is version 1's name for it.
-    let text = ["cgroup.threads", "tasks"].iter().find_map(|name| std::fs::read_to_string(directory.join(name)).ok());
+    let text = ["cgroup.threads", "tasks"]
+        .iter()
+        .find_map(|name| std::fs::read_to_string(directory.join(name)).ok());
     threads.extend(text.unwrap_or_default().lines().filter_map(|line| line.parse::<u32>().ok()));
     // The kernel's limit on nesting is lower; a loop by bind mounts ends here.
     if depth > 64 {

@@ -91,7 +91,8 @@ impl Question {
             SelectionRequest::Command => numbers(record.command_pid.as_slice()),
             SelectionRequest::Threads(tids) => numbers(tids),
             SelectionRequest::Processes(pids) => {
-                let of_processes = facts.iter().filter(|facts| pids.contains(&facts.process)).map(|facts| facts.tid);
+                let of_processes =
+                    facts.iter().filter(|facts| pids.contains(&facts.process)).map(|facts| facts.tid);
                 let mut tids: Vec<u32> = pids.iter().copied().chain(of_processes).collect();
                 tids.sort_unstable();
                 tids.dedup();

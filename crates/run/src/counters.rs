@@ -94,7 +94,9 @@ impl Sampler {
     /// Begins to listen; to be made before recording begins.
     pub fn new() -> Sampler {
         let mut notes = Vec::new();
-        let exits = ExitListener::open().map_err(|refused| notes.push(format!("threads that ended were not checked one by one: {refused}")));
+        let exits = ExitListener::open().map_err(|refused| {
+            notes.push(format!("threads that ended were not checked one by one: {refused}"))
+        });
         Sampler { before: None, exits: exits.ok(), ended: BTreeMap::new(), notes }
     }
 
@@ -124,8 +126,14 @@ impl Sampler {
             let span = ThreadSpan {
                 comm: exit.comm.clone(),
                 // The switch that takes it off the CPU for good comes after this count.
-                voluntary_switches: since(exit.voluntary_switches + 1, before.and_then(|b| b.voluntary_switches)),
-                involuntary_switches: since(exit.involuntary_switches, before.and_then(|b| b.involuntary_switches)),
+                voluntary_switches: since(
+                    exit.voluntary_switches + 1,
+                    before.and_then(|b| b.voluntary_switches),
+                ),
+                involuntary_switches: since(
+                    exit.involuntary_switches,
+                    before.and_then(|b| b.involuntary_switches),
+                ),
                 run_ns: since(exit.run_ns, before.and_then(|b| b.run_ns)),
                 wait_ns: since(exit.wait_ns, before.and_then(|b| b.wait_ns)),
                 beside_ns: 0,
@@ -160,13 +168,17 @@ impl Sampler {
                 Some(then) => Some(now?.saturating_sub(then?)),
                 None => now,
             };
-            let beside = now.read_at_ns.abs_diff(to_ns) + then.map_or(0, |then| then.read_at_ns.abs_diff(from_ns));
+            let beside =
+                now.read_at_ns.abs_diff(to_ns) + then.map_or(0, |then| then.read_at_ns.abs_diff(from_ns));
             threads.insert(
                 *tid,
                 ThreadSpan {
                     comm: now.comm.clone(),
                     voluntary_switches: since(now.voluntary_switches, then.map(|t| t.voluntary_switches)),
-                    involuntary_switches: since(now.involuntary_switches, then.map(|t| t.involuntary_switches)),
+                    involuntary_switches: since(
+                        now.involuntary_switches,
+                        then.map(|t| t.involuntary_switches),
+                    ),
                     run_ns: since(now.run_ns, then.map(|t| t.run_ns)),
                     wait_ns: since(now.wait_ns, then.map(|t| t.wait_ns)),
                     beside_ns: beside,
@@ -241,7 +253,8 @@ impl CounterSpan {
             });
         }
         let mut threads: Vec<_> = result.threads.iter().collect();
-        threads.sort_by_key(|thread| std::cmp::Reverse(thread.budget.running_ns + thread.budget.waiting_ns()));
+        threads
+            .sort_by_key(|thread| std::cmp::Reverse(thread.budget.running_ns + thread.budget.waiting_ns()));
         let checked = threads.into_iter().filter_map(|thread| {
             let span = self.threads.get(&u32::try_from(thread.key.tid.0).ok()?)?;
             let weight = thread.budget.running_ns + thread.budget.waiting_ns();
@@ -293,7 +306,13 @@ impl ThreadSpan {
             let beside = value as f64 * (self.beside_ns + after_exit) as f64 / span_ns.max(1) as f64;
             let source = if self.at_exit { "taskstats nvcsw+nivcsw" } else { "/proc/PID/status switches" };
             let slack = 2 + beside.ceil() as u64;
-            counters.push(Counter { subject, quantity: Quantity::Switches, value, source: source.into(), slack });
+            counters.push(Counter {
+                subject,
+                quantity: Quantity::Switches,
+                value,
+                source: source.into(),
+                slack,
+            });
         }
         let times = [(Quantity::RunTime, self.run_ns, after_exit), (Quantity::WaitTime, self.wait_ns, 0)];
         for (quantity, value, after_exit) in times {

@@ -51,7 +51,9 @@ pub fn create_below(parent: &Path, recipe: &str, now: SystemTime) -> Result<Path
 /// Makes exactly this folder, which must not exist or be empty. Tells whether it made it.
 pub fn create_exactly(path: &Path) -> Result<bool, FolderError> {
     let refused = |source: io::Error, advice| FolderError { path: path.to_owned(), source, advice };
-    match std::fs::create_dir_all(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))) {
+    match std::fs::create_dir_all(
+        path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+    ) {
         Ok(()) => {}
         Err(source) => {
             let advice = advice(&source);

@@ -80,7 +80,9 @@ impl Metric {
             Metric::WaitP999 => ("wait.p999", Nanoseconds, "p99.9 of the wait for the CPU"),
             Metric::WaitMax => ("wait.max", Nanoseconds, "longest wait for the CPU"),
             Metric::WakeupWaitP99 => ("wait.wakeup.p99", Nanoseconds, "p99 of the wait after a wakeup"),
-            Metric::PreemptionWaitP99 => ("wait.preemption.p99", Nanoseconds, "p99 of the wait after preemption"),
+            Metric::PreemptionWaitP99 => {
+                ("wait.preemption.p99", Nanoseconds, "p99 of the wait after preemption")
+            }
             Metric::WaitShare => ("wait.share", Share, "share of waiting in waiting and running"),
             Metric::LostEvents => ("lost.events", Count, "events lost"),
             Metric::DifferingChecks => ("checks.differing", Count, "cross-checks that differ"),

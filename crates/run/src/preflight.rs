@@ -113,7 +113,10 @@ const USUAL_RING: u64 = 16 << 20;
 const LARGEST_RING: u64 = 512 << 20;
 
 /// Leaves out optional events that this kernel does not have; answers which.
-pub fn leave_out_missing(spec: &mut RecordSpec, optional: &[EventSelection]) -> Result<Vec<String>, RecordError> {
+pub fn leave_out_missing(
+    spec: &mut RecordSpec,
+    optional: &[EventSelection],
+) -> Result<Vec<String>, RecordError> {
     let tracefs = Tracefs::open()?;
     let available = tracefs.events()?;
     let mut left_out = Vec::new();
@@ -129,27 +132,36 @@ pub fn leave_out_missing(spec: &mut RecordSpec, optional: &[EventSelection]) -> 
 
 /// Measures, decides on rings (into `spec.rings`), and refuses what cannot fit. Takes some
 /// 300 ms. `folder` is where the recording goes; it exists.
-pub fn preflight(spec: &mut RecordSpec, demands: Demands, folder: &Path) -> Result<Preflight, PreflightError> {
+pub fn preflight(
+    spec: &mut RecordSpec,
+    demands: Demands,
+    folder: &Path,
+) -> Result<Preflight, PreflightError> {
     let free = free_bytes(folder).ok();
     if let Some(free) = free.filter(|&free| free < RESERVE / 8) {
         return Err(PreflightError::DiskFull { free, folder: folder.display().to_string() });
+    }
+    if let (Some(ring), None) = (demands.ring_bytes_per_cpu, spec.duration) {
+        // Nothing is left to decide, so nothing is measured: the recording begins at once.
+        return without_trial(spec, ring, free);
     }
     let rates = record::estimate_rates(spec, TRIAL)?;
     let cpus = rates.cpus.len() as u32;
     let available = available_memory();
     let ring = ring_bytes(&rates, demands.ring_bytes_per_cpu, available);
-    if let Some(available) = available
-        && ring * u64::from(cpus) > available / 2
-    {
-        return Err(PreflightError::Memory { each: ring, cpus, available });
-    }
-    spec.rings = Rings { kb_per_cpu: (ring / 1024) as u32, ..spec.rings };
+    set_rings(spec, ring, cpus, available)?;
     let expected = spec.duration.filter(|_| spec.command.is_none()).map(|duration| {
         // Raw pages until the end, then the compressed file beside them: a quarter of it.
         (rates.bytes_per_second() * duration.as_secs_f64() * 1.25) as u64
     });
     if let (Some(expected), Some(duration)) = (expected, spec.duration) {
-        let refuse = |why, limit| PreflightError::Disk { per_s: rates.events_per_second(), duration, expected, why, limit };
+        let refuse = |why, limit| PreflightError::Disk {
+            per_s: rates.events_per_second(),
+            duration,
+            expected,
+            why,
+            limit,
+        };
         if let Some(limit) = demands.max_disk_bytes.filter(|&limit| expected > limit) {
             return Err(refuse("the limit is lower", limit));
         }
@@ -172,6 +184,38 @@ pub fn preflight(spec: &mut RecordSpec, demands: Demands, folder: &Path) -> Resu
         free_disk_bytes: free,
         available_memory_bytes: available,
     })
+}
+
+fn without_trial(spec: &mut RecordSpec, ring: u64, free: Option<u64>) -> Result<Preflight, PreflightError> {
+    let cpus = match &spec.cpus {
+        Some(cpus) => cpus.len(),
+        None => kernel::cpu::online().map_err(RecordError::from)?.len(),
+    };
+    let ring = ring.next_multiple_of(4096);
+    let available = available_memory();
+    set_rings(spec, ring, cpus as u32, available)?;
+    Ok(Preflight {
+        ring_bytes_per_cpu: ring,
+        cpus: cpus as u32,
+        free_disk_bytes: free,
+        available_memory_bytes: available,
+        ..Preflight::default()
+    })
+}
+
+fn set_rings(
+    spec: &mut RecordSpec,
+    ring: u64,
+    cpus: u32,
+    available: Option<u64>,
+) -> Result<(), PreflightError> {
+    if let Some(available) = available
+        && ring.saturating_mul(u64::from(cpus)) > available / 2
+    {
+        return Err(PreflightError::Memory { each: ring, cpus, available });
+    }
+    spec.rings = Rings { kb_per_cpu: (ring / 1024) as u32, ..spec.rings };
+    Ok(())
 }
 
 /// What was asked for; else what the rate needs, at least the usual size, at most an eighth
@@ -219,7 +263,9 @@ mod tests {
             limit: 10 << 30,
         };
         let text = error.to_string();
-        assert!(text.starts_with("at the measured 250000 events/s, 1h of recording take about 40 GiB, and less is free (10 GiB)"));
+        assert!(text.starts_with(
+            "at the measured 250000 events/s, 1h of recording take about 40 GiB, and less is free (10 GiB)"
+        ));
         assert!(text.contains("--duration"));
     }
 }

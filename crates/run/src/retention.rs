@@ -54,7 +54,8 @@ pub fn expired(runs: &[KeptRun], now: SystemTime) -> Vec<(&KeptRun, String)> {
             expired.push((run, format!("older than {}", recipe::format_duration(limit))));
             continue;
         }
-        let newer = runs[index + 1..].iter().filter(|other| other.record.recipe.name == run.record.recipe.name);
+        let newer =
+            runs[index + 1..].iter().filter(|other| other.record.recipe.name == run.record.recipe.name);
         if let Some(limit) = recipe.keep.runs
             && newer.count() >= limit as usize
         {

@@ -44,6 +44,9 @@ pub struct RunRecord {
     pub command_pid: Option<u32>,
     /// How the command ended; `None` without one, or when it was not waited for.
     pub command_status: Option<CommandStatus>,
+    /// Whether the command's end ended the run, and not the other way round.
+    #[serde(default)]
+    pub command_ended_by_itself: bool,
     /// Members of the selected control group, at the beginning or the end.
     #[serde(default)]
     pub cgroup_threads: Vec<u32>,
@@ -232,7 +235,8 @@ impl RunRecord {
 
     /// The record as text, indented for people.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a run record has only text keys and finite numbers");
+        let mut text =
+            serde_json::to_string_pretty(self).expect("a run record has only text keys and finite numbers");
         text.push('\n');
         text
     }
@@ -251,7 +255,8 @@ mod tests {
 
     #[test]
     fn a_newer_or_foreign_record_is_refused_with_its_reason() {
-        let refused = |text: &str| RunRecord::from_json(text, Path::new("x/run.json")).unwrap_err().to_string();
+        let refused =
+            |text: &str| RunRecord::from_json(text, Path::new("x/run.json")).unwrap_err().to_string();
         assert!(refused("{\"version\": 99}").starts_with("x/run.json has version 99"));
         assert!(refused("{}").contains("missing field `version`"));
         assert!(refused("not json").contains("is no run record"));

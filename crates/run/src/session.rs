@@ -171,7 +171,11 @@ pub fn files(folder: &Path) -> std::io::Result<Vec<crate::run_record::FileEntry>
             crate::counters::FILE_NAME => "the kernel's counters around the recording",
             _ => "",
         };
-        files.push(crate::run_record::FileEntry { name, bytes: entry.metadata()?.len(), what: what.to_owned() });
+        files.push(crate::run_record::FileEntry {
+            name,
+            bytes: entry.metadata()?.len(),
+            what: what.to_owned(),
+        });
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(files)

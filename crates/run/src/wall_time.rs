@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_times() {
-        for text in ["", "yesterday", "2026-13-30T15:38:38.123Z", "2026-11-30 15:38:38.123Z", "äääääääääääT"] {
+        for text in ["", "yesterday", "2026-13-30T15:38:38.123Z", "2026-11-30 15:38:38.123Z", "äääääääääääT"]
+        {
             assert_eq!(parse_rfc3339(text), None, "{text}");
         }
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::console::Console;
 use crate::exit::Outcome;
+use crate::input::trace_file;
 use crate::json::Head;
 use crate::present::{self, Format};
 
@@ -33,7 +34,7 @@ struct Json<'a> {
 
 impl Info {
     pub fn run(&self, console: &mut Console) -> anyhow::Result<Outcome> {
-        let path = if self.input.is_dir() { self.input.join(run::folder::TRACE) } else { self.input.clone() };
+        let path = trace_file(&self.input, console)?;
         let mut source = readers::open_path(&path)?;
         let survey = readers::survey(source.as_mut());
         let info = source.info();

@@ -147,6 +147,7 @@ fn say_outcome(outcome: &RecordOutcome, console: &Console) {
     ));
     if let Some(status) = outcome.command_status
         && !status.success()
+        && outcome.ended_by == EndedBy::Command
     {
         console.warn(&format!("the command failed: {}", CommandStatus::from(status)));
     }

@@ -15,6 +15,7 @@ use trace::{Nanos, Tid};
 use super::run::{say_verdict, verdict};
 use crate::console::Console;
 use crate::exit::Outcome;
+use crate::input::trace_file;
 use crate::present::{self, Format};
 
 #[derive(Debug, Args)]
@@ -64,13 +65,14 @@ impl Report {
         {
             anyhow::bail!("--from is not before --to: nothing is left to report");
         }
-        let (document, outcome) = if self.input.is_dir() {
+        let (document, outcome) = if folder::is_run_folder(&self.input) {
             self.of_run(console)?
         } else {
+            let trace = trace_file(&self.input, console)?;
             let mut question = Question::default();
-            self.narrow(&mut question, &self.input)?;
-            let answer = answer::answer(&self.input, &question)?;
-            refuse_without_switches(&answer, &self.input)?;
+            self.narrow(&mut question, &trace)?;
+            let answer = answer::answer(&trace, &question)?;
+            refuse_without_switches(&answer, &trace)?;
             (present::trace_document(&answer), verdict(&[], &answer))
         };
         let by_name = self.output.as_deref().and_then(Format::of_file);

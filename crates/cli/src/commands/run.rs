@@ -9,6 +9,7 @@ use clap::Args;
 use run::answer::{self, Answer, Judged, Question};
 use run::folder;
 use run::recipe::Recipe;
+use run::record::EndedBy;
 use run::run_record::{CommandStatus, RecipeText, Request, RunRecord, SelectionRequest, Tool, VERSION};
 use run::session::{self, Plan, Session, Told};
 use run::wall_time::rfc3339;
@@ -206,6 +207,7 @@ fn record(what: &What, request: Request, session: &Session) -> RunRecord {
         ended_by: said::ended_by(outcome.ended_by),
         command_pid: outcome.command_pid,
         command_status: outcome.command_status.map(CommandStatus::from),
+        command_ended_by_itself: outcome.ended_by == EndedBy::Command,
         cgroup_threads,
         events: outcome.events.clone(),
         ledger: outcome.ledger.clone(),

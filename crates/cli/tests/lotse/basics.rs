@@ -8,7 +8,8 @@ use crate::harness::Place;
 #[test]
 fn help_names_every_command_and_the_exit_statuses() {
     let output = Place::new().lotse(&["--help"]).expect(0);
-    for name in ["doctor", "list", "run", "record", "report", "info", "runs", "explain", "completions", "man"] {
+    for name in ["doctor", "list", "run", "record", "report", "info", "runs", "explain", "completions", "man"]
+    {
         assert!(output.stdout.contains(&format!("\n  {name} ")), "{name} in:\n{}", output.stdout);
     }
     assert!(output.stdout.contains("1 done, and a threshold or a check did not hold"));

@@ -7,7 +7,8 @@ use crate::needs_recording;
 #[test]
 fn every_example_in_the_documentation_runs() {
     needs_recording!();
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md")).unwrap();
+    let text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md")).unwrap();
     let place = Place::new();
     std::os::unix::fs::symlink(binary(), place.path("lotse")).unwrap();
     let path = format!("{}:{}", place.path(".").display(), std::env::var("PATH").unwrap_or_default());

@@ -9,7 +9,11 @@ use crate::needs_recording;
 fn unknown_events_and_wrong_filters_are_refused_with_what_there_is() {
     needs_recording!();
     let place = Place::new();
-    place.lotse(&["record", "-e", "sched:sched_swich", "--", "true"]).refused(&["sched:sched_swich", "did you mean", "sched:sched_switch"]);
+    place.lotse(&["record", "-e", "sched:sched_swich", "--", "true"]).refused(&[
+        "sched:sched_swich",
+        "did you mean",
+        "sched:sched_switch",
+    ]);
     let words = ["record", "-e", "sched:sched_switch", "--filter", "no_such_field == 1", "--", "true"];
     place.lotse(&words).refused(&["no_such_field", "prev_pid"]);
     assert_eq!(place.names(), [] as [&str; 0]);
@@ -19,7 +23,9 @@ fn unknown_events_and_wrong_filters_are_refused_with_what_there_is() {
 fn commands_that_cannot_be_run_are_refused() {
     needs_recording!();
     let place = Place::new();
-    place.lotse(&["record", "-e", "sched:sched_switch", "--", "no-such-command-here"]).refused(&["no-such-command-here", "PATH"].map(|part| if part == "PATH" { "searched" } else { part }));
+    place.lotse(&["record", "-e", "sched:sched_switch", "--", "no-such-command-here"]).refused(
+        &["no-such-command-here", "PATH"].map(|part| if part == "PATH" { "searched" } else { part }),
+    );
     place.lotse(&["run", "sched", "--", "./no-such-command"]).refused(&["./no-such-command"]);
     place.write("not-executable", "true");
     place.lotse(&["run", "sched", "--", "./not-executable"]).refused(&["not-executable"]);
@@ -29,12 +35,17 @@ fn commands_that_cannot_be_run_are_refused() {
 #[test]
 fn recipes_with_mistakes_are_refused_with_their_lines() {
     let place = Place::new();
-    place.write("bad.toml", "version = 1\nname = \"x\"\nquestion = \"?\"\nevnts = []\nanalyses = [\"shed\"]\n");
+    place.write(
+        "bad.toml",
+        "version = 1\nname = \"x\"\nquestion = \"?\"\nevnts = []\nanalyses = [\"shed\"]\n",
+    );
     place.lotse(&["run", "bad.toml"]).refused(&[
         "bad.toml:4: unknown key `evnts`; did you mean `events`?",
         "bad.toml:5: `shed` is no value for `analyses`; did you mean `sched`?",
     ]);
-    place.lotse(&["run", "shed"]).refused(&["there is no recipe, file or folder `shed`", "did you mean sched?"]);
+    place
+        .lotse(&["run", "shed"])
+        .refused(&["there is no recipe, file or folder `shed`", "did you mean sched?"]);
     std::fs::create_dir(place.path("empty")).unwrap();
     place.lotse(&["run", "empty"]).refused(&["without a run.json", "name a recipe"]);
     std::fs::create_dir(place.path("newer")).unwrap();
@@ -47,7 +58,9 @@ fn recipes_with_mistakes_are_refused_with_their_lines() {
 fn folders_that_cannot_be_used_are_refused() {
     needs_recording!();
     let place = Place::new();
-    place.lotse(&["record", "-e", "sched:sched_switch", "-o", "no/such/x.dat", "--", "true"]).refused(&["no/such", "make it first"]);
+    place
+        .lotse(&["record", "-e", "sched:sched_switch", "-o", "no/such/x.dat", "--", "true"])
+        .refused(&["no/such", "make it first"]);
     place.write("file", "");
     place.lotse(&["run", "sched", "--output", "file/x", "--", "true"]).refused(&["file", "--output"]);
     std::fs::create_dir(place.path("full")).unwrap();
@@ -130,8 +143,32 @@ fn a_cut_file_is_told_as_cut() {
 fn selections_that_do_not_exist_are_refused() {
     needs_recording!();
     let place = Place::new();
-    place.lotse(&["record", "-e", "sched:sched_switch", "--pid", "4194000", "--duration", "1s"]).refused(&["no process 4194000"]);
+    place
+        .lotse(&["record", "-e", "sched:sched_switch", "--pid", "4194000", "--duration", "1s"])
+        .refused(&["no process 4194000"]);
     place.lotse(&["run", "sched", "--cpu", "9999", "--duration", "1s"]).refused(&["CPU 9999", "online"]);
-    place.lotse(&["run", "sched", "--cgroup", "/no/such/group", "--duration", "1s"]).refused(&["no control group", "systemd-cgls"]);
+    place
+        .lotse(&["run", "sched", "--cgroup", "/no/such/group", "--duration", "1s"])
+        .refused(&["no control group", "systemd-cgls"]);
     assert_eq!(place.names(), [] as [&str; 0]);
+}
+
+#[test]
+fn what_cannot_fit_is_refused_before_it_begins() {
+    needs_recording!();
+    let place = Place::new();
+    let recipe = "version = 1\nname = \"small\"\nquestion = \"Why?\"\nanalyses = [\"sched\"]\n\
+                  events = [\"sched:*\", \"irq:*\", \"timer:*\"]\n[record]\nduration = \"300d\"\nmax_disk = \"1MiB\"\n";
+    place.write("small.toml", recipe);
+    place.lotse(&["run", "small.toml"]).refused(&[
+        "at the measured",
+        "the limit is lower (1 MiB)",
+        "--duration",
+    ]);
+    let words = ["record", "-e", "sched:sched_switch", "--ring", "4GiB", "--cpu", "0", "--", "true"];
+    let memory = kernel::facts_host::HostFacts::gather().memory_bytes.unwrap_or(0);
+    if memory < 8 << 30 {
+        place.lotse(&words).refused(&["more than half", "--ring"]);
+    }
+    assert_eq!(place.names(), ["small.toml"]);
 }

@@ -8,7 +8,17 @@ fn a_command_is_recorded_and_the_file_tells_what_is_in_it() {
     needs_recording!();
     let place = Place::new();
     let output = place
-        .lotse(&["record", "-e", "sched:sched_switch,sched:sched_process_*", "-o", "a.dat", "--", "sh", "-c", "true; exit 3"])
+        .lotse(&[
+            "record",
+            "-e",
+            "sched:sched_switch,sched:sched_process_*",
+            "-o",
+            "a.dat",
+            "--",
+            "sh",
+            "-c",
+            "true; exit 3",
+        ])
         .expect(0);
     assert!(output.stderr.contains("measured "), "{}", output.stderr);
     assert!(output.stderr.contains("rings of "), "{}", output.stderr);
@@ -18,10 +28,14 @@ fn a_command_is_recorded_and_the_file_tells_what_is_in_it() {
 
     let value = json(&place.lotse(&["info", "a.dat", "--json"]).expect(0).stdout);
     let events = value["survey"]["events"].as_array().unwrap();
-    let exit = events.iter().find(|event| event["name"] == "sched:sched_process_exit").expect("the shell exits");
+    let exit =
+        events.iter().find(|event| event["name"] == "sched:sched_process_exit").expect("the shell exits");
     assert!(exit["count"].as_u64().unwrap() >= 1);
     let text = place.lotse(&["info", "a.dat"]).expect(0).stdout;
-    assert!(text.contains("trace.dat v7") && text.contains("sched:sched_switch") && text.contains("mono"), "{text}");
+    assert!(
+        text.contains("trace.dat v7") && text.contains("sched:sched_switch") && text.contains("mono"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -33,8 +47,13 @@ fn the_trace_is_what_trace_cmd_reads() {
     let place = Place::new();
     place.lotse(&["record", "-e", "sched:*", "-o", "a.dat", "-q", "--", "sleep", "0.05"]).expect(0);
     let value = json(&place.lotse(&["info", "a.dat", "--json"]).expect(0).stdout);
-    let report = std::process::Command::new("trace-cmd").args(["report", "-i"]).arg(place.path("a.dat")).output().unwrap();
-    let lines = String::from_utf8_lossy(&report.stdout).lines().filter(|line| line.contains(": ")).count() as u64;
+    let report = std::process::Command::new("trace-cmd")
+        .args(["report", "-i"])
+        .arg(place.path("a.dat"))
+        .output()
+        .unwrap();
+    let lines =
+        String::from_utf8_lossy(&report.stdout).lines().filter(|line| line.contains(": ")).count() as u64;
     assert_eq!(value["survey"]["total"].as_u64().unwrap(), lines);
 }
 
@@ -42,7 +61,18 @@ fn the_trace_is_what_trace_cmd_reads() {
 fn quiet_says_nothing_and_filters_filter() {
     needs_recording!();
     let place = Place::new();
-    let words = ["record", "-q", "-e", "sched:sched_switch", "--filter", "prev_prio < -1", "--duration", "200ms", "-o", "f.dat"];
+    let words = [
+        "record",
+        "-q",
+        "-e",
+        "sched:sched_switch",
+        "--filter",
+        "prev_prio < -1",
+        "--duration",
+        "200ms",
+        "-o",
+        "f.dat",
+    ];
     let output = place.lotse(&words).expect(0);
     assert_eq!(output.stderr, "");
     let value = json(&place.lotse(&["info", "f.dat", "--json"]).expect(0).stdout);
@@ -53,7 +83,20 @@ fn quiet_says_nothing_and_filters_filter() {
 fn one_cpu_alone_is_recorded() {
     needs_recording!();
     let place = Place::new();
-    place.lotse(&["record", "-q", "-e", "sched:sched_switch", "--cpu", "0", "--duration", "200ms", "-o", "c.dat"]).expect(0);
+    place
+        .lotse(&[
+            "record",
+            "-q",
+            "-e",
+            "sched:sched_switch",
+            "--cpu",
+            "0",
+            "--duration",
+            "200ms",
+            "-o",
+            "c.dat",
+        ])
+        .expect(0);
     let value = json(&place.lotse(&["info", "c.dat", "--json"]).expect(0).stdout);
     let cpus: Vec<u64> =
         value["survey"]["cpus"].as_array().unwrap().iter().map(|cpu| cpu["cpu"].as_u64().unwrap()).collect();
@@ -68,4 +111,49 @@ fn files_of_others_are_described() {
     let file = folder.join("own/mix.v7.dat");
     let output = Place::new().lotse(&["info", file.to_str().unwrap(), "--json"]).expect(0);
     assert_eq!(json(&output.stdout)["survey"]["total"], 330_627);
+}
+
+#[test]
+fn what_a_killed_recorder_left_is_made_readable() {
+    needs_recording!();
+    let place = Place::new();
+    let words = ["record", "-q", "-e", "sched:*", "--ring", "1MiB", "-o", "k.dat"];
+    let mut child = place.command(&words).spawn().unwrap();
+    let pages = |place: &Place| -> u64 {
+        let folder = place.path("k.dat.parts");
+        let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+        entries
+            .flatten()
+            .filter(|entry| entry.file_name() != "recording.json")
+            .filter_map(|entry| entry.metadata().ok())
+            .map(|m| m.len())
+            .sum()
+    };
+    // Pages reach the disk at least once a second.
+    for _ in 0..4000 {
+        if pages(&place) > 100_000 {
+            break;
+        }
+        let _ = std::process::Command::new("true").status();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    place.lotse(&["info", "k.dat"]).refused(&["still being recorded"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let output = place.lotse(&["info", "k.dat"]).expect(1);
+    assert!(output.stderr.contains("the recorder was killed"), "{}", output.stderr);
+    assert!(output.stdout.contains("cut"), "{}", output.stdout);
+    assert_eq!(place.names(), ["k.dat"]);
+    // The next recording removes what the dead one left in the kernel.
+    let next = place.lotse(&["record", "-e", "sched:sched_switch", "-o", "n.dat", "--", "true"]).expect(0);
+    let swept = next.stderr.contains(&format!("lotse-{}-", child.id()));
+    let gone = !kernel::tracefs::Tracefs::open()
+        .unwrap()
+        .root()
+        .list("instances")
+        .unwrap()
+        .iter()
+        .any(|name| name.starts_with(&format!("lotse-{}-", child.id())));
+    assert!(swept || gone, "{}", next.stderr);
+    assert!(gone);
 }

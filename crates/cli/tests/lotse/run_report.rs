@@ -83,7 +83,8 @@ fn a_report_is_made_again_from_the_folder_alone() {
     assert!(std::fs::read_to_string(place.path("again.html")).unwrap().contains("<html"));
     let markdown = done(place.lotse(&["report", "r", "--format", "markdown"])).stdout;
     assert!(markdown.starts_with("## "), "{markdown}");
-    let value = json(&done(place.lotse(&["report", "r", "--format", "json", "--from", "1ms", "--to", "3s"])).stdout);
+    let value =
+        json(&done(place.lotse(&["report", "r", "--format", "json", "--from", "1ms", "--to", "3s"])).stdout);
     assert_eq!(value["lotse"]["kind"], "sched");
 }
 
@@ -102,7 +103,11 @@ fn a_recipe_of_the_users_own_decides_by_its_thresholds() {
     let output = place.lotse(&["run", "strict.toml", "--", "sh", "-c", BUSY]).expect(1);
     assert!(output.stderr.contains("threshold does not hold: wait.max is "), "{}", output.stderr);
     assert!(output.stderr.contains("this kernel has no sched:no_such_event"), "{}", output.stderr);
-    assert!(output.stdout.contains("Is it quick?") || output.stdout.contains("look at the quota"), "{}", output.stdout);
+    assert!(
+        output.stdout.contains("Is it quick?") || output.stdout.contains("look at the quota"),
+        "{}",
+        output.stdout
+    );
     let record = RunRecord::read(&only_run(&place)).unwrap();
     assert_eq!(record.thresholds[0].holds, Some(false));
     assert_eq!(record.preflight.left_out, ["sched:no_such_event"]);
@@ -168,7 +173,18 @@ fn a_selected_process_is_asked_about() {
     let place = Place::new();
     let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
     let pid = busy.id().to_string();
-    let output = place.lotse(&["run", "sched", "--duration", "400ms", "--pid", &pid, "--output", "p", "--format", "json"]);
+    let output = place.lotse(&[
+        "run",
+        "sched",
+        "--duration",
+        "400ms",
+        "--pid",
+        &pid,
+        "--output",
+        "p",
+        "--format",
+        "json",
+    ]);
     busy.kill().unwrap();
     busy.wait().unwrap();
     let report = json(&done(output).stdout);
@@ -187,5 +203,7 @@ fn foreign_files_are_analysed() {
     let file = folder.join("own/mix.v7.dat");
     let output = done(place.lotse(&["report", file.to_str().unwrap()]));
     assert!(output.stdout.contains("330,627 recorded"), "{}", output.stdout);
-    place.lotse(&["report", folder.join("README.md").to_str().unwrap()]).refused(&["README.md", "not a trace"]);
+    place
+        .lotse(&["report", folder.join("README.md").to_str().unwrap()])
+        .refused(&["README.md", "not a trace"]);
 }

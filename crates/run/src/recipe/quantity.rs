@@ -33,7 +33,8 @@ const SIZE_UNITS: &[(&str, u64)] = &[
 /// mistaken for each other. The error says what would be right.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let example = "write a number and its unit: 500ms, 10s, 2m, 1h, 30d";
-    let nanoseconds = parse_quantity(text, DURATION_UNITS).ok_or_else(|| format!("`{text}` is no duration; {example}"))?;
+    let nanoseconds =
+        parse_quantity(text, DURATION_UNITS).ok_or_else(|| format!("`{text}` is no duration; {example}"))?;
     Ok(Duration::from_nanos(nanoseconds))
 }
 

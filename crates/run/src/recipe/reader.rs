@@ -49,7 +49,12 @@ impl<'t> Context<'t> {
         Context { text, problems: Vec::new() }
     }
 
-    pub(super) fn problem(&mut self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
+    pub(super) fn problem(
+        &mut self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         self.problems.push(Problem { line, message: message.into(), help: help.into() });
@@ -96,7 +101,11 @@ impl<'a, 'i> Table<'a, 'i> {
     ) -> Option<&'a Spanned<DeValue<'i>>> {
         let found = self.take(key);
         if found.is_none() {
-            context.problem(self.span.clone(), format!("`{key}` is missing{}", self.place()), format!("write {example}"));
+            context.problem(
+                self.span.clone(),
+                format!("`{key}` is missing{}", self.place()),
+                format!("write {example}"),
+            );
         }
         found
     }
@@ -199,7 +208,11 @@ pub(super) fn list<'a, 'i>(
     match value.get_ref() {
         DeValue::Array(array) => Some(array),
         other => {
-            context.problem(value.span(), format!("`{key}` is {}", kind(other)), "write a list: [\"…\", \"…\"]");
+            context.problem(
+                value.span(),
+                format!("`{key}` is {}", kind(other)),
+                "write a list: [\"…\", \"…\"]",
+            );
             None
         }
     }

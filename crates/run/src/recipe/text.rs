@@ -55,9 +55,8 @@ fn recipe(context: &mut Context, table: &mut Table) -> Option<Recipe> {
     let record = record.map_or_else(|| Some(Record::default()), |t| record_table(context, t));
     let ring = sub_table(context, table, "ring");
     let ring = ring.map_or_else(|| Some(RingPolicy::default()), |t| ring_table(context, t));
-    let analyses = table
-        .need(context, "analyses", "analyses = [\"sched\"]")
-        .and_then(|value| analyses(context, value));
+    let analyses =
+        table.need(context, "analyses", "analyses = [\"sched\"]").and_then(|value| analyses(context, value));
     let thresholds = table.take("thresholds").map_or(Some(Vec::new()), |value| thresholds(context, value));
     let keep = sub_table(context, table, "keep");
     let keep = keep.map_or_else(|| Some(Keep::default()), |t| keep_table(context, t));
@@ -88,17 +87,27 @@ fn shown(value: &DeValue) -> String {
 fn short_name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if text.is_empty() || text.len() > 40 || !text.chars().all(fits) {
-        return Err(format!("`{text}` cannot be part of a folder's name; use up to 40 letters, digits, `-`, `_`"));
+        return Err(format!(
+            "`{text}` cannot be part of a folder's name; use up to 40 letters, digits, `-`, `_`"
+        ));
     }
     Ok(text.to_owned())
 }
 
-fn sub_table<'a, 'i>(context: &mut Context, table: &mut Table<'a, 'i>, key: &'static str) -> Option<Table<'a, 'i>> {
+fn sub_table<'a, 'i>(
+    context: &mut Context,
+    table: &mut Table<'a, 'i>,
+    key: &'static str,
+) -> Option<Table<'a, 'i>> {
     let value = table.take(key)?;
     as_table(context, &format!("[{key}]"), value)
 }
 
-fn as_table<'a, 'i>(context: &mut Context, name: &str, value: &'a Spanned<DeValue<'i>>) -> Option<Table<'a, 'i>> {
+fn as_table<'a, 'i>(
+    context: &mut Context,
+    name: &str,
+    value: &'a Spanned<DeValue<'i>>,
+) -> Option<Table<'a, 'i>> {
     match value.get_ref() {
         DeValue::Table(inner) => Some(Table::new(name, value.span(), inner)),
         other => {
@@ -111,7 +120,11 @@ fn as_table<'a, 'i>(context: &mut Context, name: &str, value: &'a Spanned<DeValu
 fn events(context: &mut Context, value: &Spanned<DeValue>) -> Option<Vec<RecipeEvent>> {
     let elements = list(context, "events", value)?;
     if elements.is_empty() {
-        context.problem(value.span(), "`events` is empty", "name at least one; `lotse list` shows what there is");
+        context.problem(
+            value.span(),
+            "`events` is empty",
+            "name at least one; `lotse list` shows what there is",
+        );
         return None;
     }
     let mut events = Vec::new();
@@ -119,7 +132,8 @@ fn events(context: &mut Context, value: &Spanned<DeValue>) -> Option<Vec<RecipeE
         let event = match element.get_ref() {
             DeValue::String(pattern) => understood(context, "events", element, |_| event_pattern(pattern))
                 .map(|pattern| RecipeEvent { pattern, filter: None, required: true }),
-            _ => as_table(context, "an element of `events`", element).and_then(|table| event_table(context, table)),
+            _ => as_table(context, "an element of `events`", element)
+                .and_then(|table| event_table(context, table)),
         };
         events.push(event);
     }
@@ -146,7 +160,9 @@ fn event_pattern(text: &str) -> Result<String, String> {
     let (system, name) = text.split_once(':').unwrap_or((text, "*"));
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-*?".contains(c);
     if system.is_empty() || name.is_empty() || !system.chars().all(fits) || !name.chars().all(fits) {
-        return Err(format!("`{text}` is no event; write `system:name`, such as `sched:sched_switch` or `irq:*`"));
+        return Err(format!(
+            "`{text}` is no event; write `system:name`, such as `sched:sched_switch` or `irq:*`"
+        ));
     }
     Ok(format!("{system}:{name}"))
 }
@@ -213,7 +229,11 @@ fn ring_table(context: &mut Context, mut table: Table) -> Option<RingPolicy> {
         right &= size.is_some();
         ring.bytes_per_cpu = size.flatten();
         if ring.bytes_per_cpu.is_some_and(|bytes| !(16 << 10..=4 << 30).contains(&bytes)) {
-            context.problem(value.span(), "`size` is out of range", "16KiB to 4GiB for each CPU, or \"auto\"");
+            context.problem(
+                value.span(),
+                "`size` is out of range",
+                "16KiB to 4GiB for each CPU, or \"auto\"",
+            );
         }
     }
     if let Some(value) = table.take("when_full") {
@@ -232,7 +252,11 @@ fn analyses(context: &mut Context, value: &Spanned<DeValue>) -> Option<Vec<Analy
     let found: Vec<_> =
         elements.iter().map(|element| choice(context, "analyses", element, &Analysis::ALL)).collect();
     if found.is_empty() {
-        context.problem(value.span(), "`analyses` is empty", "write [\"sched\"]; to record alone use `lotse record`");
+        context.problem(
+            value.span(),
+            "`analyses` is empty",
+            "write [\"sched\"]; to record alone use `lotse record`",
+        );
         return None;
     }
     found.into_iter().collect()
@@ -249,7 +273,8 @@ fn thresholds(context: &mut Context, value: &Spanned<DeValue>) -> Option<Vec<Thr
 }
 
 fn threshold(context: &mut Context, element: &Spanned<DeValue>, mut table: Table) -> Option<Threshold> {
-    let names: Vec<(&'static str, Metric)> = metric::ALL.iter().map(|&metric| (metric.name(), metric)).collect();
+    let names: Vec<(&'static str, Metric)> =
+        metric::ALL.iter().map(|&metric| (metric.name(), metric)).collect();
     let metric = table
         .need(context, "metric", "metric = \"wait.p99\"")
         .and_then(|value| choice(context, "metric", value, &names));
@@ -268,7 +293,11 @@ fn threshold(context: &mut Context, element: &Spanned<DeValue>, mut table: Table
         }
         _ => {
             let example = format!("write at_most = {}", metric.example());
-            context.problem(element.span(), "a threshold needs exactly one of `at_most`, `at_least`", example);
+            context.problem(
+                element.span(),
+                "a threshold needs exactly one of `at_most`, `at_least`",
+                example,
+            );
             None
         }
     }
@@ -283,7 +312,8 @@ fn keep_table(context: &mut Context, mut table: Table) -> Option<Keep> {
     }
     if let Some(value) = table.take("runs") {
         keep.runs = understood(context, "runs", value, |text| {
-            text.parse().map_err(|_| format!("`{text}` is no number of runs; write a whole number, such as 20"))
+            text.parse()
+                .map_err(|_| format!("`{text}` is no number of runs; write a whole number, such as 20"))
         });
         right &= keep.runs.is_some();
     }
@@ -295,7 +325,8 @@ fn keep_table(context: &mut Context, mut table: Table) -> Option<Keep> {
 mod tests {
     use super::*;
 
-    const SMALL: &str = "version = 1\nname = \"a\"\nquestion = \"Why?\"\nevents = [\"sched:*\"]\nanalyses = [\"sched\"]\n";
+    const SMALL: &str =
+        "version = 1\nname = \"a\"\nquestion = \"Why?\"\nevents = [\"sched:*\"]\nanalyses = [\"sched\"]\n";
 
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
@@ -352,7 +383,9 @@ mod tests {
     #[test]
     fn a_threshold_needs_one_limit_of_its_metrics_kind() {
         check(
-            &format!("{SMALL}thresholds = [{{ metric = \"wait.p99\", at_most = \"5%\" }}, {{ metric = \"wait.share\" }}]\n"),
+            &format!(
+                "{SMALL}thresholds = [{{ metric = \"wait.p99\", at_most = \"5%\" }}, {{ metric = \"wait.share\" }}]\n"
+            ),
             &[
                 "line 6: `at_most`: `5%` is no duration; write a number and its unit: 500ms, 10s, 2m, 1h, 30d",
                 "line 6: a threshold needs exactly one of `at_most`, `at_least`; write at_most = \"5%\"",
@@ -364,7 +397,9 @@ mod tests {
     fn newer_versions_and_wrong_types_are_refused() {
         check(
             &SMALL.replace("version = 1", "version = 2"),
-            &["line 1: recipes of version 2 are not known to this lotse; version = 1 is; a newer lotse may read it"],
+            &[
+                "line 1: recipes of version 2 are not known to this lotse; version = 1 is; a newer lotse may read it",
+            ],
         );
         check(
             &SMALL.replace("[\"sched:*\"]", "\"sched:*\""),

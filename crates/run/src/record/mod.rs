@@ -110,8 +110,14 @@ pub fn record(spec: &RecordSpec, tell: &mut dyn FnMut(Progress)) -> Result<Recor
         None => StopToken::new()?,
     };
     let signals = spec.handle_signals.then(|| SignalsStop::route_to(&stop));
-    let mut progress =
-        Progress { phase: Phase::Preparing, elapsed: Duration::ZERO, bytes: 0, events: 0, lost: 0, command_pid: None };
+    let mut progress = Progress {
+        phase: Phase::Preparing,
+        elapsed: Duration::ZERO,
+        bytes: 0,
+        events: 0,
+        lost: 0,
+        command_pid: None,
+    };
     tell(progress);
     let mut recording = recording::Recording::arm(spec)?;
     let ended_by = recording.run(spec, &stop, signals.as_ref(), &mut |now| {
@@ -127,7 +133,17 @@ pub fn record(spec: &RecordSpec, tell: &mut dyn FnMut(Progress)) -> Result<Recor
     let (ledger, file_bytes) = assemble::assemble(recorded, &spec.output, spec.kernel_symbols, false)?;
     let file = spec.output.clone();
     let command_pid = progress.command_pid;
-    Ok(RecordOutcome { file, file_bytes, ledger, ended_by, command_status, command_pid, events, swept, notes })
+    Ok(RecordOutcome {
+        file,
+        file_bytes,
+        ledger,
+        ended_by,
+        command_status,
+        command_pid,
+        events,
+        swept,
+        notes,
+    })
 }
 
 /// Whether a selection means any of these events.

@@ -1,0 +1,52 @@
+//! The trace file that an argument means: a file, a run folder's, or one to be made of what a
+//! killed recorder left.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use run::folder;
+use run::record::{finish_cut_recording, look_at_cut_recording};
+
+use crate::console::Console;
+
+/// Finds the trace file. A recording whose recorder was killed is finished first: its pages
+/// become the file they were meant to be.
+pub fn trace_file(argument: &Path, console: &Console) -> anyhow::Result<PathBuf> {
+    if argument.is_file() {
+        return Ok(argument.to_owned());
+    }
+    let in_folder = argument.join(folder::TRACE);
+    let meant = if argument.is_dir() && !argument.join("recording.json").is_file() {
+        in_folder
+    } else {
+        argument.to_owned()
+    };
+    if meant.is_file() {
+        return Ok(meant);
+    }
+    let Some(cut) = look_at_cut_recording(&meant)? else {
+        if argument.is_dir() {
+            bail!(
+                "{} is a folder without a {}: no run; name a trace file",
+                argument.display(),
+                folder::TRACE
+            );
+        }
+        // Opening it says what is wrong.
+        return Ok(argument.to_owned());
+    };
+    if cut.still_running {
+        bail!(
+            "{} is still being recorded ({} so far); end that recording first: Ctrl-C, or its --duration",
+            cut.output.display(),
+            run::recipe::format_bytes(cut.bytes)
+        );
+    }
+    let (file, ledger) = finish_cut_recording(&meant)?;
+    console.warn(&format!(
+        "the recorder was killed; {} events that had reached the disk are now {}",
+        report::number::count(ledger.recorded()),
+        file.display()
+    ));
+    Ok(file)
+}
