@@ -210,6 +210,13 @@ impl AsFd for RunningCommand {
     }
 }
 
+/// Sets the nice value of the calling thread (−20 is the most favoured); without the right to
+/// it stays as it was. Answers whether it was set.
+pub fn set_own_nice(nice: i32) -> bool {
+    // SAFETY: integer arguments only; 0 is the calling thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) == 0 }
+}
+
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0i32; 2];
     // SAFETY: `fds` has room for the two descriptors.

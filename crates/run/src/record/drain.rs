@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kernel::error::Refused;
+use kernel::process::set_own_nice;
 use kernel::stop::{StopToken, own_tid, wait_readable};
 use kernel::tracefs_ring::CpuRing;
 
@@ -162,6 +163,9 @@ pub(super) fn start(
         let (tid_out, tid_in) = std::sync::mpsc::channel();
         let (counters, failed, told) = (Arc::clone(counters), failed.clone(), finish.clone());
         let thread = std::thread::Builder::new().name("lotse-drain".to_owned()).spawn(move || {
+            // Among a hundred runnable threads its turn would come too late; what it does then
+            // is short. Without the right to it the rings have to be larger, no more.
+            set_own_nice(-20);
             let _ = tid_out.send(own_tid());
             let mut mine = mine;
             let error = drain(&mut mine, layout, pace, &counters, &told).err();
