@@ -70,12 +70,22 @@ pub fn all_threads() -> Vec<ThreadName> {
     for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
         for tid in threads_of(pid).unwrap_or_default() {
             if let Ok(comm) = fs::read(format!("/proc/{pid}/task/{tid}/comm")) {
-                let comm = String::from_utf8_lossy(&comm).trim_end_matches('\n').to_owned();
+                let comm = String::from_utf8_lossy(&comm);
+                let comm = own_name(comm.strip_suffix('\n').unwrap_or(&comm)).to_owned();
                 names.push(ThreadName { tid, pid, comm });
             }
         }
     }
     names
+}
+
+/// /proc adds to a kernel worker's name what it works on ("kworker/u8:0-flush-254:0"); events
+/// carry the name alone. A rescuer's name ("kworker/R-…") has its hyphen of its own.
+fn own_name(comm: &str) -> &str {
+    match comm.find(['-', '+']) {
+        Some(end) if comm.starts_with("kworker/") && !comm.starts_with("kworker/R-") => &comm[..end],
+        _ => comm,
+    }
 }
 
 /// The name may hold blanks and parentheses, so fields are counted from its last ')'.
@@ -92,6 +102,14 @@ mod tests {
     fn the_start_time_is_found_behind_a_hostile_name() {
         let stat = "7 (a) b ) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 0 0";
         assert_eq!(start_ticks(stat), Some(4242));
+    }
+
+    #[test]
+    fn kernel_workers_keep_their_own_name() {
+        assert_eq!(own_name("kworker/u8:0-flush-254:0"), "kworker/u8:0");
+        assert_eq!(own_name("kworker/0:1H+kblockd"), "kworker/0:1H");
+        assert_eq!(own_name("kworker/R-rcu_gp"), "kworker/R-rcu_gp");
+        assert_eq!(own_name("my-thread+1"), "my-thread+1");
     }
 
     #[test]

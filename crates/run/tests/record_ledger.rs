@@ -67,6 +67,13 @@ fn rings_too_small_lose_exactly_what_they_say() {
             assert!(outcome.ledger.lost() > 0, "{:#?}", outcome.ledger);
             let refused: u64 = outcome.ledger.cpus.iter().map(|cpu| cpu.lost.refused).sum();
             assert_eq!(refused > 0, when_full == WhenFull::Refuse, "{:#?}", outcome.ledger);
+            // A reader of the file finds the same account in it.
+            let survey = readers::survey(&mut *readers::open_path(&outcome.file).unwrap());
+            assert_eq!(
+                (survey.total, survey.losses.counted),
+                (outcome.ledger.recorded(), outcome.ledger.lost())
+            );
+            assert_eq!((survey.losses.uncounted, survey.error), (0, None));
         }
     }
 }
