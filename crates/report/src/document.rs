@@ -7,6 +7,7 @@
 
 use crate::{
     chart::{Budget, Distribution, HeatMap, Timeline},
+    flame::Flame,
     table::{Table, Text, Value},
 };
 
@@ -302,6 +303,8 @@ pub enum Block {
     Budget(Budget),
     /// Tracks over time, in lanes.
     Timeline(Timeline),
+    /// Stacks merged by their callers.
+    Flame(Flame),
     /// Findings with remedies.
     Findings(Findings),
 }
@@ -348,5 +351,6 @@ block_from!(
     HeatMap(HeatMap),
     Budget(Budget),
     Timeline(Timeline),
+    Flame(Flame),
     Findings(Findings)
 );

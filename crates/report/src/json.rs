@@ -6,6 +6,7 @@
 use crate::{
     chart::{Budget, Distribution, HeatMap, TimeAxis, Timeline},
     document::{Block, Document, Findings, Ledger},
+    flame::Flame,
     table::{Table, Value},
 };
 
@@ -244,6 +245,7 @@ fn block(block: &Block) -> (Option<String>, Json) {
         Block::HeatMap(block) => (Some(block.id.to_string()), heat_map(block)),
         Block::Budget(block) => (Some(block.table.id.to_string()), budget(block)),
         Block::Timeline(block) => (Some(block.id.to_string()), timeline(block)),
+        Block::Flame(block) => (Some(block.id.to_string()), flame(block)),
         Block::Findings(block) => (Some(block.id.to_string()), findings(block)),
     }
 }
@@ -357,6 +359,23 @@ fn timeline(timeline: &Timeline) -> Json {
         ("about", optional(timeline.about.as_deref())),
         ("time", time(&timeline.time)),
         ("lanes", list(lanes)),
+    ])
+}
+
+fn flame(flame: &Flame) -> Json {
+    let weight = format!("weight{}", flame.unit.json_suffix());
+    let stacks = flame.stacks.iter().map(|stack| {
+        Json::Object(vec![
+            ("frames".into(), list(stack.frames.iter().map(text))),
+            (weight.clone(), Json::Unsigned(stack.weight)),
+        ])
+    });
+    object([
+        ("type", text("flame")),
+        ("title", text(flame.title.as_ref())),
+        ("about", optional(flame.about.as_deref())),
+        ("unit", text(flame.unit.name())),
+        ("stacks", list(stacks)),
     ])
 }
 

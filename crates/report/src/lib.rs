@@ -9,6 +9,7 @@ pub mod number;
 pub mod terminal_text;
 pub mod table;
 pub mod chart;
+pub mod flame;
 pub mod document;
 pub mod sentences;
 pub mod text;

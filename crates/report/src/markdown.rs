@@ -96,6 +96,9 @@ fn section(out: &mut String, section: &Section) {
             Block::HeatMap(_) => {}
             Block::Budget(Budget { table, .. }) => self::table(out, table),
             Block::Timeline(timeline) => self::timeline(out, timeline),
+            Block::Flame(flame) => {
+                let _ = writeln!(out, "{}\n", fenced(&text::flame(flame, &TextOptions::PIPED)));
+            }
             Block::Findings(findings) => self::findings(out, findings),
         }
     }
@@ -149,13 +152,13 @@ fn distribution(out: &mut String, distribution: &Distribution) {
     if let Some(series) = distribution.series.first() {
         let histogram = text::histogram(distribution, series, &TextOptions::PIPED);
         if !histogram.is_empty() {
-            let _ = writeln!(out, "```text\n{histogram}```\n");
+            let _ = writeln!(out, "{}\n", fenced(&histogram));
         }
     }
 }
 
 fn timeline(out: &mut String, timeline: &Timeline) {
-    let _ = writeln!(out, "```text\n{}```\n", text::timeline(timeline, &TextOptions::PIPED));
+    let _ = writeln!(out, "{}\n", fenced(&text::timeline(timeline, &TextOptions::PIPED)));
 }
 
 fn findings(out: &mut String, findings: &Findings) {
@@ -195,6 +198,13 @@ fn escape(text: &str) -> String {
         previous = c;
     }
     out
+}
+
+/// Text as it is, in a fence that nothing inside it can end.
+fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}text\n{text}{fence}")
 }
 
 /// A command, in as many backticks as it needs.

@@ -14,6 +14,7 @@ mod histogram;
 mod time;
 mod heat;
 mod timeline;
+mod flame;
 mod trust;
 
 use escape::{anchor, escape};
@@ -126,6 +127,7 @@ fn section(out: &mut String, section: &Section) {
             Block::HeatMap(map) => heat::heat_map(out, map),
             Block::Budget(budget) => table::budget(out, budget),
             Block::Timeline(timeline) => timeline::timeline(out, timeline),
+            Block::Flame(flame) => flame::flame(out, flame),
             Block::Findings(findings) => self::findings(out, findings),
         }
     }

@@ -148,6 +148,7 @@ fn section(out: &mut String, section: &Section, options: &TextOptions) {
             Block::HeatMap(_) => continue,
             Block::Budget(budget) => out.push_str(&charts::budget(budget, options)),
             Block::Timeline(timeline) => out.push_str(&charts::timeline(timeline, options)),
+            Block::Flame(flame) => out.push_str(&super::flame(flame, options)),
             Block::Findings(findings) => self::findings(out, findings, options),
         }
         out.push('\n');

@@ -7,6 +7,7 @@ use report::{
         Budget, Distribution, HeatMap, Lane, Meaning, Part, Percentile, Series, TimeAxis, Timeline, Track,
     },
     document::{Check, Finding, Findings, Ledger, Level, Limit, Notice, Section, Verdict},
+    flame::Flame,
 };
 
 /// The whole document. `columns` is the number of columns of heat map and timeline.
@@ -43,6 +44,7 @@ pub fn document(columns: usize) -> Document {
         Section::new("threads", "Who waits").with(threads()),
         Section::new("budget", "Where each thread's time went").with(budget()),
         Section::new("cpus", "What the CPUs did").with(timeline(columns)),
+        Section::new("stacks", "Where the time on the CPU went").with(flame()),
         Section::new("host", "Findings about the host").with(findings()),
     ];
     document
@@ -282,6 +284,31 @@ fn timeline(columns: usize) -> Timeline {
             },
         ],
         lanes: vec![lane(0), lane(1)],
+    }
+}
+
+fn flame() -> Flame {
+    let mut folded = String::new();
+    for (stack, weight) in [
+        ("make;main;eval;read_file;__x64_sys_read_[k];vfs_read_[k];copy_page_to_iter_[k]", 220),
+        ("make;main;eval;read_file", 35),
+        ("make;main;job_start;fork;__x64_sys_clone_[k];copy_process_[k];dup_mm_[k]", 310),
+        ("make;main;job_start", 12),
+        ("cc1;main;compile;parse", 940),
+        ("cc1;main;compile;parse;lex", 480),
+        ("cc1;main;compile;optimise;pass<int, std::allocator<int> >::run", 1_350),
+        ("cc1;main;compile;optimise", 90),
+        ("cc1;main;exit_group_[k];mmput_[k]", 45),
+        ("</script><b>;`code`", 3),
+    ] {
+        folded.push_str(&format!("{stack} {weight}000000\n"));
+    }
+    Flame {
+        id: "on_cpu".into(),
+        title: "On the CPU, by caller".into(),
+        about: Some("Sampled 99 times a second; widths are time on the CPU.".into()),
+        unit: Unit::Nanos,
+        stacks: Flame::parse_folded(&folded).0,
     }
 }
 
