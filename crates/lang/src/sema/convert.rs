@@ -146,10 +146,12 @@ pub fn wrap(value: i128, integer: Integer) -> u64 {
 }
 
 impl<'a> Checker<'a> {
-    /// Arrays of `char` become strings where a value is wanted.
+    /// Arrays of `char` in memory become strings where a value is wanted; bytes made by a cast stay bytes.
     pub fn decay(&self, expr: Expr) -> Expr {
         match &expr.ty {
-            Type::Array { element, count } if **element == Type::signed(1) && *count > 0 => {
+            Type::Array { element, count }
+                if **element == Type::signed(1) && *count > 0 && matches!(expr.kind, ExprKind::Read { .. }) =>
+            {
                 let ty = Type::String(text_size(&expr, *count));
                 let span = expr.span;
                 Expr { kind: ExprKind::Cast(Cast::Text, Box::new(expr)), ty, span }
@@ -253,8 +255,8 @@ impl<'a> Checker<'a> {
 /// Room for the text of a `char` array. All bytes may be text, without a NUL; names of tasks
 /// always end with one, and keeping their size makes keys of `comm` and of such a field agree.
 fn text_size(expr: &Expr, count: u32) -> u32 {
-    let is_field = matches!(expr.kind, ExprKind::Read { .. });
-    if count == 16 && is_field { 16 } else { count + 1 }
+    debug_assert!(matches!(expr.kind, ExprKind::Read { .. }));
+    if count == 16 { 16 } else { count + 1 }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::types::{Resolver, placed};
 use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::syntax::ast::*;
-use crate::types::{Enumeration, Field, Integer, Record, RecordId, Space, Type};
+use crate::types::{Enumeration, Field, Integer, Record, RecordId, RecordRef, Space, Type};
 
 /// Declares what the preamble declares.
 pub fn declare(ast: &Ast, resolver: &Resolver<'_>, findings: &Findings) {
@@ -90,6 +90,16 @@ fn c_words(words: &[&str]) -> String {
     }
 }
 
+/// Gives pointers to a struct within itself its size, which was not known when they were read.
+fn complete(ty: &mut Type, known: RecordRef) {
+    match ty {
+        Type::Pointer { to, .. } => complete(to, known),
+        Type::Array { element, .. } => complete(element, known),
+        Type::Record(record) if record.id == known.id => *record = known,
+        _ => {}
+    }
+}
+
 struct Layout<'a, 'b> {
     resolver: &'a Resolver<'b>,
     findings: &'a Findings,
@@ -111,7 +121,10 @@ impl Layout<'_, '_> {
             let message = format!("'{}' is defined twice", name.text);
             self.findings.add(Diagnostic::error(Code::Duplicate, name.span, message));
         }
-        let (fields, size, align) = self.fields(record, id);
+        let (mut fields, size, align) = self.fields(record, id);
+        for field in &mut fields {
+            complete(&mut field.ty, RecordRef { id, size, align });
+        }
         let laid_out = Record { name: name.into(), union: record.union, size, align, fields };
         self.resolver.set_record(id, laid_out);
         Type::Record(self.resolver.record_ref(id))

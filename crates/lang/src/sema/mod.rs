@@ -327,16 +327,7 @@ fn one_pass<'a>(
             let local = checker.declare_local(&name.text, name.span);
             checker.fix_local(local, ty.clone());
         }
-        let mut block = checker.block(&function.body);
-        // A last expression is the result.
-        if result != Type::Void
-            && function.body.value.is_some()
-            && let Some(hir::Statement { kind: hir::StatementKind::Expr(value), span }) = block.last().cloned()
-            && let Some(value) = checker.coerce(value, &result)
-        {
-            block.pop();
-            block.push(hir::Statement { kind: hir::StatementKind::Return(Some(value)), span });
-        }
+        let block = function_body(checker, function, &result);
         checker.close_scope();
         let locals = checker.finish_locals();
         bodies.push(hir::Function {
@@ -348,6 +339,30 @@ fn one_pass<'a>(
         });
     }
     (out, bodies)
+}
+
+/// The statements of a `fn`; a last expression is its result.
+fn function_body<'a>(checker: &mut Checker<'a>, function: &'a ast::Function, result: &Type) -> hir::Block {
+    if *result == Type::Void || function.body.value.is_none() {
+        return checker.block(&function.body);
+    }
+    let value = checker.block_expr(&function.body, function.body.span);
+    let (mut block, value) = match value.kind {
+        hir::ExprKind::Block { statements, value: Some(value) } => (statements, *value),
+        _ => (Vec::new(), value),
+    };
+    if is_unknown(&value) {
+        return block;
+    }
+    let span = value.span;
+    match checker.coerce(value.clone(), result) {
+        Some(value) => block.push(hir::Statement { kind: hir::StatementKind::Return(Some(value)), span }),
+        None => {
+            let message = format!("this fn returns {}, not a {}", checker.show(result), checker.show(&value.ty));
+            checker.error(Code::BadReturn, span, message);
+        }
+    }
+    block
 }
 
 fn finish(checker: Checker<'_>, variants: &[Variant], config: &Config, findings: &Findings) -> Option<Box<Schema>> {

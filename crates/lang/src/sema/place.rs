@@ -61,9 +61,12 @@ impl<'a> Checker<'a> {
         // A pointer read from somewhere points into the same space, unless its type says otherwise.
         let ty = match ty {
             Type::Pointer { to, space: Space::Kernel } => {
+                let object = matches!(*to, Type::Record(_)) && place.indexes.is_empty();
+                let iterator = self.body.variant.is_some_and(|variant| matches!(variant.args, Args::Iterator(_)));
                 let space = match place.space() {
                     Space::User => Space::User,
-                    Space::Btf if matches!(*to, Type::Record(_)) && place.indexes.is_empty() => Space::Btf,
+                    Space::Context if iterator && object => Space::Btf,
+                    Space::Btf if object => Space::Btf,
                     _ => Space::Kernel,
                 };
                 let to = if space == Space::User { Box::new(in_user_space(*to)) } else { to };

@@ -437,6 +437,10 @@ impl<'a> Checker<'a> {
             self.push(out, StatementKind::Aggregate { map, key, update }, span);
             return;
         }
+        // Maps are listed in the order of the text, the assigned one before those in its value.
+        if self.body.frame == 0 {
+            self.map(name, map_span);
+        }
         let value_ast = value;
         let value = self.rvalue(value);
         let Some((map, key)) = self.map_and_key(name, key, map_span) else { return };

@@ -182,6 +182,8 @@ impl<'a> Resolver<'a> {
         let Some(ty) = btf.resolve(id) else { return Type::Void };
         match ty.kind {
             Kind::Int { boolean: true, .. } => Type::Bool,
+            // Kernels since 6.2 have unsigned char; text is text all the same.
+            Kind::Int { size: 1, .. } if ty.name == "char" => Type::signed(1),
             Kind::Int { size: 16, .. } => Type::Array { element: Box::new(Type::U64), count: 2 },
             Kind::Int { size, signed, .. } => Type::Integer(Integer { bytes: size.clamp(1, 8) as u8, signed, names: None }),
             Kind::Enum { size, signed, .. } => {
