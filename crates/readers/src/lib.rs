@@ -12,7 +12,10 @@ pub mod trace_dat;
 pub mod perf_data;
 pub mod survey;
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use trace::{Source, SourceError};
 
@@ -42,7 +45,34 @@ pub fn open(input: Arc<dyn Input>) -> Result<Box<dyn Source>, SourceError> {
     Err(input::wrong(&*input, 0, reason))
 }
 
-/// Opens the trace file at `path`.
+/// Opens the trace at `path`: a file; a folder with a trace in it; or, where a recorder of
+/// lotse was killed, the parts it left, by their folder or by the file they were to become.
 pub fn open_path(path: &Path) -> Result<Box<dyn Source>, SourceError> {
+    if path.join(PARTS_MANIFEST).is_file() {
+        return Ok(Box::new(trace_dat::TraceDat::open_parts(path)?));
+    }
+    if path.is_dir() {
+        for name in ["trace.dat", "perf.data"] {
+            let inner = path.join(name);
+            if inner.exists() || parts_folder(&inner).is_dir() {
+                return open_path(&inner);
+            }
+        }
+        let reason = "a folder without trace.dat, perf.data or the parts of a recording".to_owned();
+        return Err(SourceError { file: path.display().to_string(), offset: 0, reason });
+    }
+    let parts = parts_folder(path);
+    if !path.exists() && parts.join(PARTS_MANIFEST).is_file() {
+        return Ok(Box::new(trace_dat::TraceDat::open_parts(&parts)?));
+    }
     open(Arc::new(FileInput::open(path)?))
+}
+
+/// What marks the folder of a recording that is not put together.
+const PARTS_MANIFEST: &str = "recording.json";
+
+fn parts_folder(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".parts");
+    PathBuf::from(name)
 }

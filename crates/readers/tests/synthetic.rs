@@ -3,7 +3,7 @@
 
 use std::{io::Cursor, ops::ControlFlow, sync::Arc};
 
-use readers::{MemoryInput, open, survey};
+use readers::{MemoryInput, open, open_path, survey};
 use testkit::synthetic::{
     Happened, Machine, Schedule, Shape, What, comm, perf_data, priority,
     trace_dat::{self, Losses, Version},
@@ -172,4 +172,27 @@ fn a_survey_counts_what_is_there() {
     let times: Vec<u64> = Schedule::new(shape).map(|event| event.time).collect();
     assert_eq!((found.first.unwrap().0, found.last.unwrap().0), (times[0], times[29_999]));
     assert_eq!(found.cpus.iter().map(|cpu| cpu.count).sum::<u64>(), 30_000);
+}
+
+#[test]
+fn what_a_killed_recorder_left_is_read_as_far_as_it_goes() {
+    let shape = Shape::new(20_000, 2);
+    let output = std::env::temp_dir().join(format!("lotse-parts-{}.dat", std::process::id()));
+    let folder = output.with_extension("dat.parts");
+    trace_dat::write_parts(&folder, shape).unwrap();
+    // By the folder, and by the file that it was to become.
+    for path in [&folder, &output] {
+        let mut source = open_path(path).unwrap();
+        let cut = source.info().cut.clone().unwrap();
+        assert!(cut.contains("killed"), "{cut}");
+        let found = survey(&mut *source);
+        assert_eq!(found.error, None);
+        assert!((19_800..20_000).contains(&found.total), "{}", found.total);
+        let info = source.info();
+        assert_eq!((info.clock.clone(), info.tasks.len(), info.cpu_count), (ClockKind::Mono, 2, 2));
+        assert_eq!(info.problems.len(), 2, "the last page of each CPU: {:?}", info.problems);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    let error = open_path(&output).err().unwrap().to_string();
+    assert!(error.contains("No such file"), "{error}");
 }

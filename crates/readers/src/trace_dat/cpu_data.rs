@@ -1,5 +1,7 @@
 //! The pages of one CPU, decoded one record at a time, ahead of what has been told.
 
+use std::sync::Arc;
+
 use trace::{Cpu, SourceError};
 
 use super::ring_page::{PageLayout, Step, step};
@@ -19,6 +21,8 @@ pub(crate) struct CpuExtent {
     pub(crate) packed: bool,
     /// Position in the trace's list of buffers.
     pub(crate) buffer: u32,
+    /// Position in the trace's list of files.
+    pub(crate) file: u32,
 }
 
 /// A loss told by a page's header.
@@ -39,6 +43,7 @@ pub(crate) struct Damage {
 /// One CPU's records in turn.
 pub(crate) struct CpuCursor {
     pub(crate) cpu: Cpu,
+    input: Arc<dyn Input>,
     layout: PageLayout,
     page_size: usize,
     /// File positions of what is not yet read.
@@ -71,7 +76,7 @@ pub(crate) struct CpuCursor {
 impl CpuCursor {
     /// A cursor before the first record. `block_bytes` is how much is read at once.
     pub(crate) fn new(
-        input: &dyn Input,
+        input: Arc<dyn Input>,
         extent: CpuExtent,
         layout: PageLayout,
         page_size: usize,
@@ -81,7 +86,7 @@ impl CpuCursor {
         let mut chunks = None;
         if extent.packed && extent.size > 0 {
             let mut count = [0; 4];
-            read_into(input, next, &mut count, "the number of packed chunks")?;
+            read_into(&*input, next, &mut count, "the number of packed chunks")?;
             chunks = Some(layout.endian.unsigned(&count, 4).unwrap_or(0) as u32);
             next += 4;
         }
@@ -109,6 +114,7 @@ impl CpuCursor {
             last_record: None,
             lost: None,
             damage: Vec::new(),
+            input,
         })
     }
 
@@ -136,7 +142,7 @@ impl CpuCursor {
 
     /// Goes to the next record; `false` at the end.
     #[inline]
-    pub(crate) fn advance(&mut self, input: &dyn Input) -> Result<bool, SourceError> {
+    pub(crate) fn advance(&mut self) -> Result<bool, SourceError> {
         loop {
             match step(&self.block, self.at, self.events_end, self.time, self.layout.endian) {
                 Step::Record { time, start, end } => {
@@ -153,7 +159,7 @@ impl CpuCursor {
                     self.at = next;
                 }
                 Step::End => {
-                    if !self.next_page(input)? {
+                    if !self.next_page()? {
                         return Ok(false);
                     }
                 }
@@ -193,11 +199,11 @@ impl CpuCursor {
     }
 
     #[cold]
-    fn next_page(&mut self, input: &dyn Input) -> Result<bool, SourceError> {
+    fn next_page(&mut self) -> Result<bool, SourceError> {
         loop {
             self.page = self.page_end;
             if self.page >= self.block.len() {
-                if !self.next_block(input)? {
+                if !self.next_block()? {
                     // Nothing more: leave everything at its end.
                     self.at = 0;
                     self.events_end = 0;
@@ -224,7 +230,7 @@ impl CpuCursor {
         }
     }
 
-    fn next_block(&mut self, input: &dyn Input) -> Result<bool, SourceError> {
+    fn next_block(&mut self) -> Result<bool, SourceError> {
         self.page = 0;
         self.page_end = 0;
         match self.chunks {
@@ -236,7 +242,7 @@ impl CpuCursor {
                 }
                 self.block.resize(size, 0);
                 self.block_at = self.next;
-                read_into(input, self.next, &mut self.block, "a page")?;
+                read_into(&*self.input, self.next, &mut self.block, "a page")?;
                 self.next += size as u64;
                 Ok(true)
             }
@@ -246,32 +252,33 @@ impl CpuCursor {
             }
             Some(count) => {
                 self.chunks = Some(count - 1);
-                self.next_chunk(input)?;
+                self.next_chunk()?;
                 Ok(true)
             }
         }
     }
 
-    fn next_chunk(&mut self, input: &dyn Input) -> Result<(), SourceError> {
+    fn next_chunk(&mut self) -> Result<(), SourceError> {
         self.block_at = self.next;
         let mut sizes = [0; 8];
         let left = self.end.saturating_sub(self.next);
         if left < 8 {
-            return Err(wrong(input, self.next, "packed pages end before their last chunk"));
+            return Err(wrong(&*self.input, self.next, "packed pages end before their last chunk"));
         }
-        read_into(input, self.next, &mut sizes, "a packed chunk")?;
+        read_into(&*self.input, self.next, &mut sizes, "a packed chunk")?;
         let packed = self.layout.endian.unsigned(&sizes, 4).unwrap_or(0);
         let unpacked = self.layout.endian.unsigned(&sizes[4..], 4).unwrap_or(0);
         if packed > left - 8 {
             return Err(wrong(
-                input,
+                &*self.input,
                 self.next,
                 format!("a chunk of {packed} bytes where {} are left", left - 8),
             ));
         }
         self.packed.resize(packed as usize, 0);
-        read_into(input, self.next + 8, &mut self.packed, "a packed chunk")?;
-        unpack(&self.packed, unpacked, &mut self.block).map_err(|reason| wrong(input, self.next, reason))?;
+        read_into(&*self.input, self.next + 8, &mut self.packed, "a packed chunk")?;
+        unpack(&self.packed, unpacked, &mut self.block)
+            .map_err(|reason| wrong(&*self.input, self.next, reason))?;
         self.next += 8 + packed;
         Ok(())
     }

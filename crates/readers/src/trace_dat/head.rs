@@ -35,7 +35,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    fn new(info: TraceInfo, layout: PageLayout, page_size: usize) -> Head {
+    pub(super) fn new(info: TraceInfo, layout: PageLayout, page_size: usize) -> Head {
         Head {
             info,
             layout,
@@ -318,7 +318,7 @@ impl<'a> HeadReader<'a> {
                 offset.saturating_add(size)
             ));
         }
-        self.head.extents.push(CpuExtent { cpu, offset, size: there, packed, buffer });
+        self.head.extents.push(CpuExtent { cpu, offset, size: there, packed, buffer, file: 0 });
     }
 
     // ----- version 7: sections, found through options -----

@@ -9,8 +9,9 @@ mod facts;
 mod cpu_data;
 mod head;
 mod names;
+mod parts;
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 use trace::{
     At, ClockKind, Cpu, Endian, Item, Loss, Nanos, Sink, Source, SourceError, Tid, TraceInfo,
@@ -20,6 +21,7 @@ use trace::{
 use self::{
     cpu_data::{CpuCursor, CpuExtent},
     facts::{Account, CycleScale},
+    head::Head,
     ring_page::PageLayout,
 };
 use crate::{input::Input, merge::MergeHeap};
@@ -29,7 +31,8 @@ pub(crate) use names::Names;
 
 /// An opened trace.dat.
 pub struct TraceDat {
-    input: Arc<dyn Input>,
+    /// The file; of a recording that was not finished, one file per CPU.
+    files: Vec<Arc<dyn Input>>,
     info: TraceInfo,
     /// Problems known before streaming; those found while streaming come behind.
     problems_at_open: usize,
@@ -77,6 +80,16 @@ impl TraceDat {
     /// Reads everything but the pages.
     pub fn open(input: Arc<dyn Input>) -> Result<TraceDat, SourceError> {
         let head = head::read(&*input)?;
+        Ok(TraceDat::new(head, vec![input]))
+    }
+
+    /// Opens the folder of a recording of lotse that was not put together.
+    pub fn open_parts(folder: &Path) -> Result<TraceDat, SourceError> {
+        let (head, files) = parts::read(folder)?;
+        Ok(TraceDat::new(head, files))
+    }
+
+    fn new(head: Head, files: Vec<Arc<dyn Input>>) -> TraceDat {
         let mut info = head.info;
         let extents = usable_extents(&head.buffers, head.extents, &mut info);
 
@@ -118,16 +131,15 @@ impl TraceDat {
                 count: Some(c.dropped),
             }));
         }
-        let load = head.symbols.map(|section| {
-            let input = Arc::clone(&input);
+        let load = head.symbols.zip(files.first().cloned()).map(|(section, input)| {
             let endian = info.endian;
             let load = move || section.content(&*input, endian).unwrap_or_default();
             Box::new(load) as Box<dyn Fn() -> Vec<u8> + Send + Sync>
         });
-        Ok(TraceDat {
+        TraceDat {
             problems_at_open: info.problems.len(),
             info,
-            input,
+            files,
             layout: head.layout,
             page_size: head.page_size,
             extents,
@@ -137,7 +149,7 @@ impl TraceDat {
             account: head.account,
             overrun,
             names: Names::new(&head.printk, load),
-        })
+        }
     }
 
     fn problem(&mut self, text: String) {
@@ -187,19 +199,18 @@ impl Source for TraceDat {
 
     fn stream(&mut self, sink: &mut dyn Sink) -> Result<(), SourceError> {
         self.info.problems.truncate(self.problems_at_open);
-        let input = Arc::clone(&self.input);
         let block = BLOCK_BUDGET / self.extents.len().max(1);
         let block = block.clamp(64 << 10, 512 << 10);
         let mut cursors = Vec::new();
         let mut heap = MergeHeap::new();
         let mut failed: Option<SourceError> = None;
         for (at, extent) in self.extents.iter().enumerate() {
-            let opened = CpuCursor::new(&*input, *extent, self.layout, self.page_size, block).and_then(
-                |mut cursor| {
-                    let any = cursor.advance(&*input)?;
-                    Ok((cursor, any))
-                },
-            );
+            let input = Arc::clone(&self.files[extent.file as usize]);
+            let opened = CpuCursor::new(input, *extent, self.layout, self.page_size, block);
+            let opened = opened.and_then(|mut cursor| {
+                let any = cursor.advance()?;
+                Ok((cursor, any))
+            });
             match opened {
                 Ok((cursor, any)) => {
                     if any {
@@ -221,7 +232,7 @@ impl Source for TraceDat {
             told: vec![(0, true); cursors.len()],
             latest: 0,
         };
-        let flow = stream.merge(&*input, &mut cursors, &mut heap, sink, &mut failed);
+        let flow = stream.merge(&mut cursors, &mut heap, sink, &mut failed);
         let flow = match flow {
             ControlFlow::Continue(()) => stream.losses_at_end(&mut cursors, sink),
             stopped => stopped,
@@ -258,7 +269,6 @@ struct Stream<'a> {
 impl Stream<'_> {
     fn merge(
         &mut self,
-        input: &dyn Input,
         cursors: &mut [Option<CpuCursor>],
         heap: &mut MergeHeap<(u64, u32)>,
         sink: &mut dyn Sink,
@@ -276,7 +286,7 @@ impl Stream<'_> {
                     self.tell_loss(index, cursor, loss, sink)?;
                 }
                 self.tell_record(cursor, sink)?;
-                match cursor.advance(input) {
+                match cursor.advance() {
                     Ok(true) => {
                         let key = (cursor.record_time, index);
                         if key > runner_up {

@@ -44,6 +44,11 @@ impl PageLayout {
         })
     }
 
+    /// Bytes of the kernel's `long`.
+    pub(crate) fn long_size(&self) -> u8 {
+        self.commit_size as u8
+    }
+
     /// Reads a page's header. `page` may be shorter than a page where the file is cut.
     pub(crate) fn header(&self, page: &[u8]) -> Option<PageHeader> {
         if page.len() < self.data_offset {

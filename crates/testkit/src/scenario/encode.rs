@@ -14,8 +14,12 @@ const STATE: &str = concat!(
     r#"REC->prev_state & 0x100 ? "+" : "" "#
 );
 
-const WOKEN: &[(&str, u32, bool)] =
-    &[("char comm[16]", 16, false), ("pid_t pid", 4, true), ("int prio", 4, true), ("int target_cpu", 4, true)];
+const WOKEN: &[(&str, u32, bool)] = &[
+    ("char comm[16]", 16, false),
+    ("pid_t pid", 4, true),
+    ("int prio", 4, true),
+    ("int target_cpu", 4, true),
+];
 
 const KINDS: &[Kind] = &[
     (
@@ -58,7 +62,12 @@ const KINDS: &[Kind] = &[
         ],
         "",
     ),
-    ("sched_process_exit", "sched", &[("char comm[16]", 16, false), ("pid_t pid", 4, true), ("int prio", 4, true)], ""),
+    (
+        "sched_process_exit",
+        "sched",
+        &[("char comm[16]", 16, false), ("pid_t pid", 4, true), ("int prio", 4, true)],
+        "",
+    ),
     ("sched_process_free", "sched", &[("char comm[16]", 16, false), ("pid_t pid", 4, true)], ""),
     (
         "sched_process_exec",
@@ -81,7 +90,11 @@ const KINDS: &[Kind] = &[
     (
         "page_fault_user",
         "exceptions",
-        &[("unsigned long address", 8, false), ("unsigned long ip", 8, false), ("unsigned long error_code", 8, false)],
+        &[
+            ("unsigned long address", 8, false),
+            ("unsigned long ip", 8, false),
+            ("unsigned long error_code", 8, false),
+        ],
         "",
     ),
     ("tick", "lotse_test", &[("int nothing", 4, true)], ""),
@@ -101,7 +114,10 @@ pub(super) fn formats() -> Vec<EventFormat> {
             if *size == 8 {
                 offset = u32::next_multiple_of(offset, 8);
             }
-            text += &format!("\tfield:{declaration};\toffset:{offset};\tsize:{size};\tsigned:{};\n", u8::from(*signed));
+            text += &format!(
+                "\tfield:{declaration};\toffset:{offset};\tsize:{size};\tsigned:{};\n",
+                u8::from(*signed)
+            );
             offset += size;
         }
         let print = if print.is_empty() { "\"\"" } else { print };

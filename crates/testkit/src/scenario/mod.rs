@@ -344,7 +344,10 @@ mod tests {
         assert_eq!(events.len(), 9);
         let Some(trace::Event::SchedSwitch(switch)) = events[0] else { panic!("{:?}", events[0]) };
         assert_eq!(switch.next_comm.to_string(), "a b] ==> c");
-        assert_eq!((switch.next_tid, switch.next_prio, switch.prev_state), (Tid(10), 49, TaskState::Runnable));
+        assert_eq!(
+            (switch.next_tid, switch.next_prio, switch.prev_state),
+            (Tid(10), 49, TaskState::Runnable)
+        );
         assert!(events.iter().all(Option::is_some), "{events:?}");
     }
 }

@@ -1,6 +1,9 @@
 //! `trace.dat` of versions 6 and 7.
 
-use std::io::{self, Seek, SeekFrom, Write};
+use std::{
+    io::{self, Seek, SeekFrom, Write},
+    path::Path,
+};
 
 use super::{
     Machine, Schedule, Shape, comm,
@@ -226,6 +229,48 @@ fn cpu_pages(
     pages.finish(&mut out);
     put(&out)?;
     Ok(size + out.len() as u64)
+}
+
+/// Writes the folder that lotse's recorder leaves when it is killed: the last page of each
+/// CPU is cut in the middle.
+pub fn write_parts(folder: &Path, shape: Shape) -> io::Result<()> {
+    let machine = Machine { big_endian: cfg!(target_endian = "big"), long_size: 8 };
+    std::fs::create_dir_all(folder)?;
+    let info = machine.header_info();
+    // "header_page", its length, its text: only the text is wanted.
+    let text_at = b"header_page\0".len() + 8;
+    let text_end = info.windows(13).position(|w| w == b"header_event\0").unwrap_or(info.len());
+    let header_page = String::from_utf8_lossy(&info[text_at..text_end]).into_owned();
+    let formats: Vec<String> = machine.formats().iter().map(|text| json_text(text)).collect();
+    let cpus: Vec<String> = (0..shape.cpus).map(|cpu| cpu.to_string()).collect();
+    let manifest = format!(
+        "{{\"version\":1,\"owner\":[1,1,1],\"instance\":\"x\",\"cpus\":[{}],\"page_size\":{PAGE},\"started_ns\":5,\
+         \"realtime_offset_ns\":7,\"own_threads\":[],\"filters\":false,\"dat_version\":7,\"zstd_level\":null,\"events\":[],\
+         \"metadata\":{{\"header_page\":{},\"header_event\":\"\",\"ftrace_formats\":[],\"event_formats\":[[\"sched\",[{}]]],\
+         \"printk_formats\":\"\",\"trace_clock\":\"[mono]\",\"clock\":\"mono\",\"uname\":\"Linux 6.1.0-test x86_64\",\
+         \"cpu_count\":{},\"trace_id\":1}}}}",
+        cpus.join(","),
+        json_text(&header_page),
+        formats.join(","),
+        shape.cpus
+    );
+    std::fs::write(folder.join("recording.json"), manifest)?;
+    std::fs::write(folder.join("threads"), "100 99 worker-100\n101 99 a b] ==> c\n")?;
+    for cpu in 0..shape.cpus {
+        let mut pages = Vec::new();
+        cpu_pages(shape, machine, cpu, None, &mut |more| {
+            pages.extend_from_slice(more);
+            Ok(())
+        })?;
+        pages.truncate(pages.len() - PAGE + 300);
+        std::fs::write(folder.join(format!("cpu{cpu}.pages")), pages)?;
+    }
+    Ok(())
+}
+
+fn json_text(text: &str) -> String {
+    let inner = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\t', "\\t");
+    format!("\"{inner}\"")
 }
 
 /// Bytes of pages packed together, as trace-cmd does with pages of 4096 bytes.
