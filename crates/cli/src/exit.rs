@@ -13,6 +13,8 @@ pub enum Outcome {
     Done,
     /// And a threshold or check did not hold, which has been said.
     DoesNotHold,
+    /// And this is the status, given by a program's `exit(code)` or because what was to be said has been.
+    Status(u8),
 }
 
 /// The status of a command.
@@ -24,6 +26,7 @@ pub fn code(outcome: anyhow::Result<Outcome>, console: &mut Console) -> ExitCode
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::DoesNotHold) => ExitCode::from(1),
+        Ok(Outcome::Status(status)) => ExitCode::from(status),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // What was printed before the failure is still wanted.

@@ -27,7 +27,8 @@ pub struct SelectionOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuList(pub Vec<u32>);
 
-fn cpu_list(text: &str) -> Result<CpuList, String> {
+/// Reads a list of CPUs.
+pub fn cpu_list(text: &str) -> Result<CpuList, String> {
     match kernel::cpu::parse_list(text) {
         Some(cpus) if !cpus.is_empty() => Ok(CpuList(cpus)),
         _ => Err("write numbers and ranges: 0,2-3".to_owned()),

@@ -91,7 +91,7 @@ fn begin_prints_and_ends_with_its_exit_code() {
     let stop = kernel::stop::StopToken::new().unwrap();
     let (mut out, mut talk) = (Vec::new(), Vec::new());
     let finished =
-        session::run(&compiled, &facts, &RunOptions::default(), &stop, &mut out, &mut talk).unwrap();
+        session::run(&compiled, &facts, &RunOptions::default(), None, &stop, &mut out, &mut talk).unwrap();
     assert_eq!(String::from_utf8_lossy(&out), "Attached 1 probe\nhi 42\n\n\n@x: 1\n");
     assert_eq!((finished.exit_code, talk.len()), (3, 0), "{}", String::from_utf8_lossy(&talk));
 }
@@ -103,7 +103,7 @@ fn json_has_one_object_a_line() {
     let stop = kernel::stop::StopToken::new().unwrap();
     let (mut out, mut talk) = (Vec::new(), Vec::new());
     let options = RunOptions { form: run::program::output::Form::Json, ..RunOptions::default() };
-    session::run(&compiled, &facts, &options, &stop, &mut out, &mut talk).unwrap();
+    session::run(&compiled, &facts, &options, None, &stop, &mut out, &mut talk).unwrap();
     let expected = r#"{"type": "attached_probes", "count": 1, "data": {"probes": 1}}
 {"type": "printf", "data": "hi 42\n"}
 {"type": "map", "data": {"@x": 1}}

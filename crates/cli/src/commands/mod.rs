@@ -31,6 +31,8 @@ commands! {
     list::List,
     /// A whole measured run: preflight, recording, analysis, cross-check, report
     run::Run,
+    /// A program in the bpftrace language: attached within milliseconds, its output printed
+    trace::Trace,
     /// Raw events to a trace file
     record::Record,
     /// A trace file or run folder to an answer

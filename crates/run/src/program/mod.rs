@@ -26,11 +26,19 @@ mod packets;
 
 pub mod records;
 
-pub mod live_environment;
+pub mod filters;
+mod live_environment;
+mod refusal;
+
+pub mod compile;
 
 pub mod session;
 
+pub mod dry_run;
+
 pub use compiled::Compiled;
+pub use live_environment::LiveEnvironment;
+pub use refusal::explained;
 pub use session::{Finished, RunOptions, SessionError};
 
 #[cfg(test)]

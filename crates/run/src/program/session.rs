@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -43,8 +44,6 @@ pub struct RunOptions {
     pub buffering: Buffering,
     /// No messages, only what the program prints.
     pub quiet: bool,
-    /// Run this once all is attached, and end with it.
-    pub command: Option<Vec<OsString>>,
     /// End with this process; timed probes see only it.
     pub pid: Option<u32>,
     /// Timed probes only on these CPUs.
@@ -118,16 +117,16 @@ pub fn load(compiled: &Compiled, facts: &LiveFacts, statistics: bool) -> Result<
     })
 }
 
-/// Runs a program until it ends, is asked to, or its command or process ends.
+/// Runs a program until it ends, is asked to, or its command (let go once all is attached) or process ends.
 pub fn run(
     compiled: &Compiled,
     facts: &LiveFacts,
     options: &RunOptions,
+    command: Option<StoppedCommand>,
     stop: &StopToken,
     out: &mut dyn Write,
     talk: &mut dyn Write,
 ) -> Result<Finished, SessionError> {
-    let command = options.command.as_deref().map(prepare_command).transpose()?;
     let mut loaded = load(compiled, facts, false)?;
     let mut ring = loaded.ring.take();
     let (kernel_maps, programs, data) = (&loaded.maps, &loaded.programs, loaded.data.as_ref());
@@ -202,6 +201,7 @@ pub fn run(
     // Nothing is left that could fire: begin, end and iterators have had their turn.
     let idle = attachments.is_empty() && signals.is_empty() && running.is_none() && watched.is_none();
 
+    let ring_map = compiled.image.system.ring.and_then(|index| kernel_maps.get(index as usize));
     let deadline = options.duration.map(|duration| Instant::now() + duration);
     let mut wait = SHORTEST_WAIT;
     loop {
@@ -224,7 +224,11 @@ pub fn run(
             break;
         }
         wait = if had_records { SHORTEST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
-        wait_readable(&[std::os::fd::AsFd::as_fd(stop)], Some(wait))?;
+        // `exit()` wakes; nothing else does.
+        match ring_map {
+            Some(map) => wait_readable(&[stop.as_fd(), map.as_fd()], Some(wait))?,
+            None => wait_readable(&[stop.as_fd()], Some(wait))?,
+        };
     }
 
     exit_code = exit_code.or(drain(&mut ring, &mut printer, &names)?);
@@ -343,7 +347,8 @@ fn names_user_addresses(schema: &Schema) -> bool {
         || schema.records.iter().any(|record| record.arguments.iter().any(|argument| within(&argument.ty)))
 }
 
-fn prepare_command(words: &[OsString]) -> Result<StoppedCommand, SessionError> {
+/// A command that waits until all is attached; its process is there already.
+pub fn prepare_command(words: &[OsString]) -> Result<StoppedCommand, SessionError> {
     let name = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let failed = |why: String| SessionError::Command { command: name.clone(), why };
     let program = words.first().ok_or_else(|| failed("no command is given".into()))?;

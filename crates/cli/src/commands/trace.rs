@@ -1,0 +1,391 @@
+//! `lotse trace`: a program in the bpftrace language, compiled and attached within milliseconds.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use kernel::facts::LiveFacts;
+use kernel::load::ImageRefused;
+use kernel::stop::{SignalsStop, StopToken};
+use run::program::compile::{Stage, compile};
+use run::program::filters::Filters;
+use run::program::output::{Buffering, Form};
+use run::program::session::{self, SessionError};
+use run::program::{Compiled, LiveEnvironment, RunOptions, explained};
+
+use crate::console::Console;
+use crate::exit::Outcome;
+use crate::selection::{CpuList, cpu_list};
+use crate::values;
+
+#[derive(Debug, Args)]
+#[command(
+    disable_help_flag = false,
+    after_help = "Examples:
+  lotse trace -e 'tracepoint:syscalls:sys_enter_openat { printf(\"%s %s\\n\", comm, str(args.filename)); }'
+  lotse trace -e 'tracepoint:raw_syscalls:sys_enter { @[comm] = count(); }' --duration 10s
+  lotse trace biolatency.bt
+  lotse trace -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls -l'
+
+The language is bpftrace's; docs/coming-from/bpftrace.md lists what differs."
+)]
+pub struct Trace {
+    /// The program
+    #[arg(short, long = "execute", value_name = "PROGRAM")]
+    execute: Option<String>,
+    /// A file with the program (- for stdin), unless -e gives it; then what the program calls $1, $2, …
+    #[arg(value_name = "FILE|ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+
+    /// Only these processes, in any probe, checked in the kernel
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pid: Vec<u32>,
+    /// Only these threads, in any probe, checked in the kernel
+    #[arg(long, value_name = "TID", value_delimiter = ',')]
+    tid: Vec<u32>,
+    /// Only on these CPUs, such as 0,2-3
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    cpu: Option<CpuList>,
+    /// Only this control group (v2) and those below it: its directory
+    #[arg(long, value_name = "DIRECTORY")]
+    cgroup: Option<PathBuf>,
+
+    /// Attach user-space probes to this process only, and end with it (as bpftrace's -p)
+    #[arg(short = 'p', value_name = "PID")]
+    attach_pid: Option<u32>,
+    /// Run this command once all is attached, and end with it
+    #[arg(short = 'c', value_name = "COMMAND")]
+    command: Option<String>,
+    /// End after this time: 500ms, 10s, 2m
+    #[arg(short, long, value_name = "TIME", value_parser = values::duration)]
+    duration: Option<Duration>,
+
+    /// Output to a file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Form of the output
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    format: FormOption,
+    /// When output leaves the process
+    #[arg(short = 'B', value_name = "MODE", default_value = "line")]
+    buffering: BufferingOption,
+    /// Warn when a helper of the kernel fails
+    #[arg(short = 'k')]
+    helper_errors: bool,
+    /// Allow functions that change the system: system(), signal(), override()
+    #[arg(long)]
+    r#unsafe: bool,
+
+    /// Print a stage of the compilation and end
+    #[arg(long, value_name = "STAGE")]
+    emit: Option<StageOption>,
+    /// Load and verify, attach nothing, print the verifier's statistics
+    #[arg(long)]
+    dry_run: bool,
+    /// How each probe was served
+    #[arg(short = 'v')]
+    chosen: bool,
+    /// Attach tracepoint probes as tracepoints, also where raw arguments would do and cost half
+    #[arg(long)]
+    plain_tracepoints: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FormOption {
+    /// As people read it
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BufferingOption {
+    /// With each batch of lines
+    Line,
+    /// When the buffer is full
+    Full,
+    /// With each record
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum StageOption {
+    /// The program as understood
+    Ast,
+    /// Typed, names resolved
+    Hir,
+    /// Basic blocks
+    Lir,
+    /// Instructions with their source
+    Asm,
+}
+
+impl Trace {
+    pub fn run(&self, console: &mut Console) -> anyhow::Result<Outcome> {
+        let (name, text, arguments) = self.text()?;
+        let (positional, named) = split_arguments(&arguments);
+        let facts = LiveFacts::new();
+        let environment = LiveEnvironment::new(self.attach_pid);
+        let command = self.command.as_deref().map(words_of);
+        let command = command.as_deref().map(session::prepare_command).transpose()?;
+        let options = lang::options::Options {
+            name,
+            positional,
+            named,
+            settings: settings_of_environment(),
+            environment: &environment,
+            unsafe_allowed: self.r#unsafe,
+            pid: self.attach_pid,
+            child: command.as_ref().map(kernel::process::StoppedCommand::pid),
+            serve_tracepoints: !self.plain_tracepoints,
+            report_helper_errors: self.helper_errors,
+            keep_tests: false,
+        };
+        let stage = self.emit.map(|stage| match stage {
+            StageOption::Ast => Stage::Ast,
+            StageOption::Hir => Stage::Hir,
+            StageOption::Lir => Stage::Lir,
+            StageOption::Asm => Stage::Asm,
+        });
+        let outcome = compile(&text, &options, &facts, &self.filters()?, stage);
+        io::stderr().write_all(outcome.report.as_bytes())?;
+        if let Some(stage) = outcome.stage {
+            console.out().write_all(stage.as_bytes())?;
+            return Ok(Outcome::Done);
+        }
+        let Some(compiled) = outcome.compiled else { return Ok(Outcome::Status(2)) };
+        if self.chosen {
+            say_chosen(&compiled)?;
+        }
+        if self.dry_run {
+            return self.print_statistics(&compiled, &facts, console);
+        }
+        self.trace(&compiled, &facts, command, console)
+    }
+
+    fn trace(
+        &self,
+        compiled: &Compiled,
+        facts: &LiveFacts,
+        command: Option<kernel::process::StoppedCommand>,
+        console: &mut Console,
+    ) -> anyhow::Result<Outcome> {
+        let options = RunOptions {
+            form: match self.format {
+                FormOption::Text => Form::Text,
+                FormOption::Json => Form::Json,
+            },
+            buffering: match self.buffering {
+                BufferingOption::Line => Buffering::Line,
+                BufferingOption::Full => Buffering::Full,
+                BufferingOption::None => Buffering::None,
+            },
+            quiet: console.talk() == crate::console::Talk::Quiet,
+            pid: self.attach_pid,
+            cpus: self.cpu.as_ref().map(|list| list.0.iter().copied().collect::<BTreeSet<u32>>()),
+            duration: self.duration,
+        };
+        let stop = StopToken::new()?;
+        let _signals = SignalsStop::route_to(&stop);
+        let mut file = match &self.output {
+            Some(path) => Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
+            None => None,
+        };
+        let mut stdout = io::stdout().lock();
+        let out: &mut dyn Write = match &mut file {
+            Some(file) => file,
+            None => &mut stdout,
+        };
+        let finished = session::run(compiled, facts, &options, command, &stop, out, &mut io::stderr());
+        match finished {
+            Ok(finished) => {
+                if self.chosen {
+                    say_account(&finished)?;
+                }
+                Ok(match finished.exit_code {
+                    0 => Outcome::Done,
+                    code => Outcome::Status(code as u8),
+                })
+            }
+            Err(SessionError::Load(ImageRefused::Program(refused))) => {
+                self.say_refusal(compiled, &refused)?;
+                Ok(Outcome::Status(2))
+            }
+            Err(SessionError::Output(error)) => Err(error.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn say_refusal(&self, compiled: &Compiled, refused: &kernel::ebpf::LoadRefused) -> io::Result<()> {
+        let mut stderr = io::stderr();
+        if refused.log.is_empty() {
+            return writeln!(stderr, "lotse: error: {refused}");
+        }
+        write!(stderr, "{}", explained(compiled, refused))?;
+        if self.chosen {
+            return writeln!(stderr, "the verifier's log:\n{}", refused.log);
+        }
+        writeln!(stderr, "-v prints the verifier's log whole; a program that lotse accepts and the kernel does not is a fault of lotse: please report it")
+    }
+
+    fn print_statistics(
+        &self,
+        compiled: &Compiled,
+        facts: &LiveFacts,
+        console: &mut Console,
+    ) -> anyhow::Result<Outcome> {
+        let rows = match run::program::dry_run::dry_run(compiled, facts) {
+            Ok(rows) => rows,
+            Err(ImageRefused::Program(refused)) => {
+                self.say_refusal(compiled, &refused)?;
+                return Ok(Outcome::Status(2));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let out = console.out();
+        writeln!(out, "{:>7} {:>8} {:>7} {:>9} {:>9}  program", "insns", "walked", "stack", "verify", "machine")?;
+        for row in rows {
+            let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+            writeln!(
+                out,
+                "{:>7} {:>8} {:>7} {:>6} us {:>7} B  {} ({})",
+                row.instructions,
+                number(row.walked),
+                row.stack_depth.as_deref().unwrap_or("-"),
+                number(row.microseconds),
+                row.machine_code_bytes,
+                row.name,
+                row.kind
+            )?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Name, text and the words after it.
+    fn text(&self) -> anyhow::Result<(String, String, Vec<String>)> {
+        if let Some(text) = &self.execute {
+            return Ok(("stdin".to_owned(), text.clone(), self.words.clone()));
+        }
+        let Some((file, rest)) = self.words.split_first() else {
+            bail!("there is no program: give one with -e 'PROGRAM', or a FILE (- for stdin)");
+        };
+        let mut text = String::new();
+        if file == "-" {
+            io::stdin().read_to_string(&mut text).context("cannot read the program from stdin")?;
+            return Ok(("stdin".to_owned(), text, rest.to_vec()));
+        }
+        let bytes = std::fs::read(file).with_context(|| format!("cannot read the program {file}"))?;
+        let text = String::from_utf8(bytes).with_context(|| format!("{file} is not UTF-8 text"))?;
+        Ok((file.clone(), text, rest.to_vec()))
+    }
+
+    fn filters(&self) -> anyhow::Result<Filters> {
+        let cgroup = self.cgroup.as_ref().map(|path| {
+            use std::os::unix::fs::MetadataExt;
+            let metadata = std::fs::metadata(path);
+            metadata.map(|metadata| metadata.ino()).with_context(|| format!("there is no control group {}", path.display()))
+        });
+        Ok(Filters {
+            pids: self.pid.clone(),
+            tids: self.tid.clone(),
+            cpus: self.cpu.as_ref().map(|list| list.0.clone()).unwrap_or_default(),
+            cgroup: cgroup.transpose()?,
+        })
+    }
+}
+
+/// `--name=value` and `--name` are for `getopt`, the rest is `$1`, `$2`, …
+fn split_arguments(words: &[String]) -> (Vec<String>, Vec<(String, Option<String>)>) {
+    let (mut positional, mut named) = (Vec::new(), Vec::new());
+    let mut only_positional = false;
+    for word in words {
+        match word.strip_prefix("--") {
+            Some("") if !only_positional => only_positional = true,
+            Some(name) if !only_positional => match name.split_once('=') {
+                Some((name, value)) => named.push((name.to_owned(), Some(value.to_owned()))),
+                None => named.push((name.to_owned(), None)),
+            },
+            _ => positional.push(word.clone()),
+        }
+    }
+    (positional, named)
+}
+
+/// Settings that bpftrace takes from its environment.
+fn settings_of_environment() -> Vec<(String, String)> {
+    let variables = std::env::vars().filter_map(|(name, value)| {
+        let name = name.strip_prefix("BPFTRACE_")?.to_ascii_lowercase();
+        lang::config::VARIABLES.iter().any(|(known, _)| *known == name).then_some((name, value))
+    });
+    variables.collect()
+}
+
+/// A command line in words, with quotes and backslashes as in a shell.
+fn words_of(line: &str) -> Vec<OsString> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match (character, quote) {
+            (c, Some(open)) if c == open => quote = None,
+            ('\\', None | Some('"')) => {
+                if let Some(next) = characters.next() {
+                    word.get_or_insert_default().push(next);
+                }
+            }
+            (c @ ('"' | '\''), None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words.into_iter().map(OsString::from).collect()
+}
+
+fn say_chosen(compiled: &Compiled) -> io::Result<()> {
+    let mut stderr = io::stderr();
+    for program in &compiled.schema.programs {
+        let how = format!("{:?}", program.kind);
+        for target in &program.targets {
+            writeln!(stderr, "{}: {how}", target.name)?;
+        }
+    }
+    Ok(())
+}
+
+fn say_account(finished: &run::program::Finished) -> io::Result<()> {
+    let mut stderr = io::stderr();
+    for program in &finished.account.programs {
+        let kept = program.seen - program.filtered.min(program.seen);
+        writeln!(stderr, "{}: seen {} = kept {kept} + filtered {}", program.name, program.seen, program.filtered)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_split_as_a_shell_splits_them() {
+        assert_eq!(words_of("sh -c 'echo \"a b\"' x\\ y \"\""), ["sh", "-c", "echo \"a b\"", "x y", ""]);
+        assert!(words_of("  ").is_empty());
+    }
+
+    #[test]
+    fn named_and_positional_arguments_are_told_apart() {
+        let words: Vec<String> = ["1", "--top=5", "--all", "--", "--not"].map(String::from).into();
+        let (positional, named) = split_arguments(&words);
+        assert_eq!(positional, ["1", "--not"]);
+        assert_eq!(named, [("top".into(), Some("5".into())), ("all".into(), None)]);
+    }
+}

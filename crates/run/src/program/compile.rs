@@ -1,0 +1,86 @@
+//! Text to a program ready to load, with every stage printable.
+
+use bpf::KernelFacts;
+use lang::options::Options;
+
+use super::compiled::Compiled;
+use super::filters::Filters;
+
+/// A stage that `--emit` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The program as understood.
+    Ast,
+    /// Typed, names resolved.
+    Hir,
+    /// Basic blocks before registers are given.
+    Lir,
+    /// Instructions with their source.
+    Asm,
+}
+
+/// What became of a text.
+#[derive(Debug, Default)]
+pub struct CompileOutcome {
+    /// The program; none with errors.
+    pub compiled: Option<Compiled>,
+    /// Errors and warnings as text, for stderr.
+    pub report: String,
+    /// The stage asked for.
+    pub stage: Option<String>,
+}
+
+/// Ring of streamed records where the program does not say how large: 512 pages, room for about 20 000
+/// lines between two looks.
+const DEFAULT_RING_BYTES: u32 = 2 << 20;
+
+/// Compiles a text.
+pub fn compile(
+    text: &str,
+    options: &Options<'_>,
+    facts: &dyn KernelFacts,
+    filters: &Filters,
+    stage: Option<Stage>,
+) -> CompileOutcome {
+    let front = lang::front::front(text, options, facts);
+    let mut outcome = CompileOutcome { report: front.report(), ..CompileOutcome::default() };
+    if stage == Some(Stage::Ast) {
+        outcome.stage = Some(front.ast_text());
+        return outcome;
+    }
+    let source = front.source;
+    let Some(mut hir) = front.hir else { return outcome };
+    filters.apply(&mut hir);
+    if stage == Some(Stage::Hir) {
+        outcome.stage = Some(lang::hir::print::print(&hir));
+        return outcome;
+    }
+    let lowered = match lang::lower::compile(&hir, facts, Some(&source)) {
+        Ok(lowered) => lowered,
+        Err(lang::lower::CompileError::Unsupported(errors)) => {
+            for error in errors {
+                let at = source.line_column(error.span.start);
+                let name = source.name(error.span.start);
+                outcome.report.push_str(&format!("{name}:{}:{}: ERROR: {}\n", at.line, at.column, error.message));
+            }
+            return outcome;
+        }
+        Err(error) => {
+            outcome.report.push_str(&format!("ERROR: {error}\n"));
+            return outcome;
+        }
+    };
+    match stage {
+        Some(Stage::Lir) => outcome.stage = Some(lowered.lir()),
+        Some(Stage::Asm) => outcome.stage = Some(lowered.listing(&source)),
+        _ => {}
+    }
+    let mut image = lowered.image;
+    if hir.schema.config.perf_rb_pages == 0
+        && let Some(ring) = image.system.ring.and_then(|index| image.maps.get_mut(index as usize))
+    {
+        ring.max_entries = DEFAULT_RING_BYTES;
+    }
+    outcome.compiled = Some(Compiled { image, schema: hir.schema, layout: lowered.layout, source });
+    outcome
+}

@@ -1,0 +1,73 @@
+//! Filters that hold for a whole program, whatever it says itself: they become the first part of every
+//! probe's predicate, so that they are checked in the kernel before anything else.
+
+use lang::hir::{BinaryOp, Expr, ExprKind, Intrinsic, Program};
+use lang::schema::ProgramKind;
+use lang::source::Span;
+use lang::types::Type;
+
+/// Whose events a program sees. Empty lists let everything pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filters {
+    /// Only these processes, as numbered in the tracer's pid namespace.
+    pub pids: Vec<u32>,
+    /// Only these threads.
+    pub tids: Vec<u32>,
+    /// Only on these CPUs.
+    pub cpus: Vec<u32>,
+    /// Only in this cgroup and below it, by its cgroup v2 id.
+    pub cgroup: Option<u64>,
+}
+
+impl Filters {
+    /// Whether everything passes.
+    pub fn is_empty(&self) -> bool {
+        *self == Filters::default()
+    }
+
+    /// Puts the filters before the predicate of every probe that the kernel triggers.
+    pub fn apply(&self, program: &mut Program) {
+        for probe in &mut program.probes {
+            let kind = program.schema.programs[probe.program.0 as usize].kind;
+            if matches!(kind, ProgramKind::Special | ProgramKind::Iterator) {
+                continue;
+            }
+            let Some(filter) = self.predicate() else { return };
+            probe.predicate = Some(match probe.predicate.take() {
+                Some(own) => both(filter, own),
+                None => filter,
+            });
+        }
+    }
+
+    fn predicate(&self) -> Option<Expr> {
+        let parts = [
+            one_of(Intrinsic::Cpu, &self.cpus),
+            one_of(Intrinsic::Pid { initial: false }, &self.pids),
+            one_of(Intrinsic::Tid { initial: false }, &self.tids),
+            self.cgroup.map(|id| expr(ExprKind::Intrinsic(Intrinsic::InCgroup { id }, vec![]), Type::Bool)),
+        ];
+        parts.into_iter().flatten().reduce(both)
+    }
+}
+
+fn one_of(what: Intrinsic, numbers: &[u32]) -> Option<Expr> {
+    let equals = |number: &u32| {
+        let actual = expr(ExprKind::Intrinsic(what.clone(), vec![]), Type::U32);
+        let wanted = expr(ExprKind::Int((*number).into()), Type::U32);
+        expr(ExprKind::Binary(BinaryOp::Eq, Box::new(actual), Box::new(wanted)), Type::Bool)
+    };
+    numbers.iter().map(equals).reduce(|left, right| logical(false, left, right))
+}
+
+fn both(left: Expr, right: Expr) -> Expr {
+    logical(true, left, right)
+}
+
+fn logical(and: bool, left: Expr, right: Expr) -> Expr {
+    expr(ExprKind::Logical { and, left: Box::new(left), right: Box::new(right) }, Type::Bool)
+}
+
+fn expr(kind: ExprKind, ty: Type) -> Expr {
+    Expr { kind, ty, span: Span::NONE }
+}
