@@ -27,7 +27,7 @@ mod packets;
 pub mod records;
 
 pub mod filters;
-mod live_environment;
+pub mod live_environment;
 mod refusal;
 
 pub mod compile;
