@@ -187,7 +187,7 @@ fn what_a_killed_recorder_left_is_read_as_far_as_it_goes() {
         assert!(cut.contains("killed"), "{cut}");
         let found = survey(&mut *source);
         assert_eq!(found.error, None);
-        assert!((19_800..20_000).contains(&found.total), "{}", found.total);
+        assert!((19_700..20_000).contains(&found.total), "{}", found.total);
         let info = source.info();
         assert_eq!((info.clock.clone(), info.tasks.len(), info.cpu_count), (ClockKind::Mono, 2, 2));
         assert_eq!(info.problems.len(), 2, "the last page of each CPU: {:?}", info.problems);

@@ -59,6 +59,7 @@ pub(crate) struct CpuCursor {
     /// The current page within the block.
     page: usize,
     page_end: usize,
+    page_is_cut: bool,
     /// The next event, and the end of events.
     at: usize,
     events_end: usize,
@@ -105,6 +106,7 @@ impl CpuCursor {
             block_size: (block_bytes / page_size).max(1) * page_size,
             page: 0,
             page_end: 0,
+            page_is_cut: false,
             at: 0,
             events_end: 0,
             time: 0,
@@ -164,7 +166,10 @@ impl CpuCursor {
                     }
                 }
                 Step::Bad(reason) => {
-                    self.damaged(self.at - self.page, reason.to_owned());
+                    // Of a page that is cut its last record is, and that has been told.
+                    if !self.page_is_cut {
+                        self.damaged(self.at - self.page, reason.to_owned());
+                    }
                     self.at = self.events_end;
                     // What follows on this page is missing.
                     self.add_loss(None);
@@ -220,6 +225,7 @@ impl CpuCursor {
             self.time = header.time;
             self.at = self.page + header.start;
             self.events_end = self.page + header.end;
+            self.page_is_cut = header.cut;
             if header.cut {
                 self.damaged(0, "a page says its events reach beyond it".to_owned());
             }
