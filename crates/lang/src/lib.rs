@@ -29,4 +29,6 @@ pub mod sema;
 
 pub mod front;
 
+pub mod generate;
+
 pub mod lower;

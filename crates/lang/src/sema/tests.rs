@@ -256,7 +256,7 @@ fn structs_of_the_preamble_are_followed() {
     checked("print(($p + 1)->a);", &format!("{first} emit#0 print(kernel[($p.0 + 40)]+0:int32)"));
     checked("$s = *$p; print($s.a);", &format!("let $s.1: struct in {first} $s.1 = kernel[$p.0]+0:struct in emit#0 print(in[$s.1]+0:int32)"));
     checked("print(offsetof(struct in, list)); print(sizeof(struct in));", &format!("{first} emit#0 print(24) emit#1 print(40)"));
-    checked("print(*uptr($p.next.next));", &format!("{first} emit#0 print(user[kernel[kernel[$p.0]+16:struct in *@kernel]+16:struct in *@kernel]+0:struct in)"));
+    checked("print(*uptr($p.next.next));", &format!("{first} emit#0 print(user[kernel[kernel[$p.0]+16:struct in *@kernel]+16:struct in *@user]+0:struct in)"));
 }
 
 #[test]
