@@ -255,9 +255,29 @@ fn no_request_leaves_the_page() {
 }
 
 #[test]
-fn a_page_of_a_busy_machine_stays_small() {
+fn pages_of_large_machines_stay_readable() {
     let size = html::document(&sample::document(240)).len();
     assert!(size < 200_000, "{size} bytes");
+    // 256 CPUs and 20 000 threads.
+    let mut document = sample::document(240);
+    for block in document.sections.iter_mut().flat_map(|s| &mut s.blocks) {
+        match block {
+            Block::Timeline(timeline) => {
+                let lane = timeline.lanes[0].clone();
+                timeline.lanes =
+                    (0..256).map(|cpu| Lane { title: format!("CPU {cpu}").into(), ..lane.clone() }).collect();
+            }
+            Block::Table(table) => table.rows = vec![table.rows[0].clone(); 20_000],
+            Block::Budget(budget) => budget.table.rows = vec![budget.table.rows[0].clone(); 20_000],
+            _ => {}
+        }
+    }
+    let page = html::document(&document);
+    assert!(page.len() < 1_500_000, "{} bytes", page.len());
+    assert!(page.contains("300 of 20,000 threads are in this page"));
+    let text = report::text::document(&document, &report::TextOptions::PIPED);
+    assert!(text.lines().count() < 200, "{} lines", text.lines().count());
+    assert!(text.contains("16 of 256 lanes shown"));
 }
 
 #[test]

@@ -42,9 +42,9 @@ pub fn flame(out: &mut String, flame: &Flame) {
     if let Some(about) = &flame.about {
         let _ = writeln!(out, "<p class=\"about\">{}</p>", escape(about));
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<div class=\"plot\" tabindex=\"0\" role=\"img\" aria-label=\"Flame graph: {}. {} boxes, {} in all.\"><svg width=\"100%\" height=\"{height}\" aria-hidden=\"true\">\n",
+        "<div class=\"plot\" tabindex=\"0\" role=\"img\" aria-label=\"Flame graph: {}. {} boxes, {} in all.\"><svg width=\"100%\" height=\"{height}\" aria-hidden=\"true\">",
         escape(&flame.title),
         count(drawn.len() as u64),
         flame.unit.print(total)

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// More rows than this make a page heavy and nobody reads them; JSON has all.
-const MOST_ROWS: usize = 500;
+const MOST_ROWS: usize = 300;
 /// A bar takes more room than a row of numbers.
 const MOST_BARS: usize = 100;
 

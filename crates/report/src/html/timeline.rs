@@ -11,20 +11,20 @@ use crate::{
     text::top_of,
 };
 
-/// Values are drawn in thousandths of the track's height.
-const FULL: f64 = 1000.0;
+/// With more lanes than this they are flat and their values coarse: a machine of 256 CPUs
+/// has to fit into a page.
+const MANY: usize = 32;
 
 /// The timeline with a lane for each row.
 pub fn timeline(out: &mut String, timeline: &Timeline) {
     if timeline.lanes.is_empty() || timeline.time.columns == 0 {
         return;
     }
-    let height = if timeline.lanes.len() > 32 {
-        10
-    } else if timeline.lanes.len() > 8 {
-        18
-    } else {
-        30
+    // A lane's height on the page and the steps that its values are drawn in.
+    let (height, full) = match timeline.lanes.len() {
+        0..=8 => (30, 1000),
+        9..=MANY => (18, 1000),
+        _ => (8, 100),
     };
     let _ = writeln!(out, "<figure class=\"chart lanes\" id=\"{}\">", anchor(&timeline.id));
     time::caption(out, &timeline.title, timeline.about.as_deref());
@@ -43,7 +43,7 @@ pub fn timeline(out: &mut String, timeline: &Timeline) {
     }
     out.push_str("</p>\n<div class=\"lanes-body\">\n");
     for lane in &timeline.lanes {
-        self::lane(out, timeline, lane, height);
+        self::lane(out, timeline, lane, height, full);
     }
     out.push_str("</div>\n");
     time::x_axis(out, &timeline.time);
@@ -62,8 +62,7 @@ pub fn timeline(out: &mut String, timeline: &Timeline) {
     out.push_str("]}</script>\n<p class=\"readout\" aria-live=\"polite\"></p>\n</figure>\n");
 }
 
-fn lane(out: &mut String, timeline: &Timeline, lane: &Lane, height: u32) {
-    let tracks = timeline.tracks.len() as u32;
+fn lane(out: &mut String, timeline: &Timeline, lane: &Lane, height: u32, full: u32) {
     let _ = writeln!(out, "<div class=\"row\"><span class=\"y\">{}</span>", escape(&lane.title));
     let _ = write!(
         out,
@@ -73,31 +72,27 @@ fn lane(out: &mut String, timeline: &Timeline, lane: &Lane, height: u32) {
         escape(&lane.title)
     );
     for (track, values) in timeline.tracks.iter().zip(&lane.values) {
-        self::track(out, timeline.time.columns, track, values, height);
+        let _ = write!(
+            out,
+            "<svg class=\"time\" width=\"100%\" height=\"{height}\" viewBox=\"0 0 {} {full}\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><path class=\"m-{}\" d=\"{}\"/>",
+            timeline.time.columns,
+            track.meaning.name(),
+            steps(track, values, full)
+        );
+        let unknown: Vec<bool> = values.iter().map(Option::is_none).collect();
+        time::doubtful(out, &unknown, full as usize);
+        out.push_str("</svg>");
     }
-    let _ = write!(out, "</div></div>");
-    out.push('\n');
-    debug_assert!(tracks as usize == lane.values.len(), "a lane has a row of values for each track");
-}
-
-fn track(out: &mut String, columns: usize, track: &Track, values: &[Option<f64>], height: u32) {
-    let _ = write!(
-        out,
-        "<svg class=\"time\" width=\"100%\" height=\"{height}\" viewBox=\"0 0 {columns} {FULL}\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><path class=\"m-{}\" d=\"{}\"/>",
-        track.meaning.name(),
-        steps(track, values)
-    );
-    let unknown: Vec<bool> = values.iter().map(Option::is_none).collect();
-    time::doubtful(out, &unknown, FULL as usize);
-    out.push_str("</svg>");
+    out.push_str("</div></div>\n");
 }
 
 /// A staircase from the ground up and back to it. The script reads the values from it.
-fn steps(track: &Track, values: &[Option<f64>]) -> String {
-    let ground = FULL as u32;
+fn steps(track: &Track, values: &[Option<f64>], ground: u32) -> String {
     let top = if track.top > 0.0 { track.top } else { 1.0 };
     let y = |value: &Option<f64>| match value {
-        Some(v) if v.is_finite() => ground - (v / top * FULL).round().clamp(0.0, FULL) as u32,
+        Some(v) if v.is_finite() => {
+            ground - (v / top * f64::from(ground)).round().clamp(0.0, f64::from(ground)) as u32
+        }
         _ => ground,
     };
     let mut path = format!("M0 {ground}");

@@ -193,7 +193,7 @@ fn cpu_table(result: &SchedResult) -> Table {
             Column::new("lost", "events lost", Unit::Count).detail(),
         ],
     )
-    .brief(64);
+    .brief(16);
     for cpu in &result.cpus {
         let known = cpu.busy_ns + cpu.idle_ns;
         let waits =

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::{
-    chart::{Bin, Budget, Distribution, Part, Percentile, Series, Timeline},
+    chart::{Bin, Budget, Distribution, Lane, Part, Percentile, Series, Timeline},
     number,
     table::{Column, Unit, Value},
-    terminal_text::{visible, width},
+    terminal_text::{visible, width, wrap},
     text::{
         paint::{Style, TextOptions},
         table,
@@ -15,6 +15,8 @@ use crate::{
 
 /// Rows that a histogram may have.
 const HISTOGRAM_ROWS: usize = 20;
+/// Lanes that a timeline shows.
+const MOST_LANES: usize = 16;
 /// Columns of a budget bar.
 const BUDGET_COLUMNS: usize = 24;
 
@@ -154,7 +156,8 @@ pub fn timeline(timeline: &Timeline, options: &TextOptions) -> String {
         timeline.lanes.iter().flat_map(|lane| timeline.tracks.iter().map(|t| label(&lane.title, &t.title)));
     let label_width = names.map(|name| width(&visible(&name))).max().unwrap_or(0);
     let room = options.paragraph_width().saturating_sub(label_width + 2).clamp(10, 72);
-    for lane in &timeline.lanes {
+    let shown = busiest_lanes(timeline, if options.all_rows { usize::MAX } else { MOST_LANES });
+    for lane in &shown {
         for (track, values) in timeline.tracks.iter().zip(&lane.values) {
             let name = label(&lane.title, &track.title);
             let name = visible(&name);
@@ -173,8 +176,30 @@ pub fn timeline(timeline: &Timeline, options: &TextOptions) -> String {
         .iter()
         .map(|t| format!("{}: full height is {}", t.title, top_of(t.unit, t.top)))
         .collect();
-    let _ = writeln!(out, "{}", options.paint(Style::Faint, &tops.join("; ")));
+    let mut notes = tops.join("; ");
+    if shown.len() < timeline.lanes.len() {
+        let _ = write!(
+            notes,
+            "; {} of {} lanes shown, those with most {}",
+            shown.len(),
+            timeline.lanes.len(),
+            timeline.tracks[timeline.tracks.len() - 1].title
+        );
+    }
+    for line in wrap(&notes, options.paragraph_width()) {
+        let _ = writeln!(out, "{}", options.paint(Style::Faint, &line));
+    }
     out
+}
+
+/// At most so many lanes, those in which the last track amounts to most, in their order.
+fn busiest_lanes(timeline: &Timeline, most: usize) -> Vec<&Lane> {
+    let weight = |lane: &Lane| lane.values.last().map_or(0.0, |values| values.iter().flatten().sum::<f64>());
+    let mut order: Vec<usize> = (0..timeline.lanes.len()).collect();
+    order.sort_by(|&a, &b| weight(&timeline.lanes[b]).total_cmp(&weight(&timeline.lanes[a])));
+    order.truncate(most);
+    order.sort_unstable();
+    order.into_iter().map(|i| &timeline.lanes[i]).collect()
 }
 
 /// A scale's upper end in words.
