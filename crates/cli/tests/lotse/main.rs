@@ -5,6 +5,7 @@ mod harness;
 mod basics;
 mod doctor_list;
 mod documentation;
+mod known_truth;
 mod mistakes;
 mod record_info;
 mod run_report;

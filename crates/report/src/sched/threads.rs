@@ -124,7 +124,7 @@ type PartOf = (&'static str, &'static str, Meaning, fn(&TimeBudget) -> u64);
 const PARTS: [PartOf; 9] = [
     ("running", "running", Meaning::Running, |b| b.running_ns),
     ("stolen", "interrupts", Meaning::Stolen, |b| b.stolen_by_irq_ns + b.stolen_by_softirq_ns),
-    ("waiting", "waiting", Meaning::Waiting, |b| b.wakeup_wait_ns + b.preemption_wait_ns),
+    ("waiting", "waiting", Meaning::Waiting, TimeBudget::waiting_ns),
     ("storage", "storage", Meaning::BlockedIo, |b| blocked(b, &[BlockReason::BlockIo, BlockReason::Sync])),
     ("memory", "faults", Meaning::BlockedMemory, |b| blocked(b, &[BlockReason::PageFault])),
     ("lock", "locks", Meaning::BlockedLock, |b| blocked(b, &[BlockReason::Futex])),
