@@ -21,6 +21,21 @@ fn from_sysfs(path: &str) -> Result<Vec<u32>, Refused> {
     })
 }
 
+/// Keeps the calling thread on one CPU from now on.
+pub fn run_on(cpu: u32) -> Result<(), Refused> {
+    let mut mask = [0_u64; 16];
+    if let Some(word) = mask.get_mut(cpu as usize / 64) {
+        *word = 1 << (cpu % 64);
+    }
+    // SAFETY: the kernel reads `size_of_val(&mask)` bytes from the array, which outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&mask), mask.as_ptr()) };
+    if result < 0 {
+        let error = std::io::Error::last_os_error();
+        return Err(Refused::new("run on", format!("CPU {cpu}"), error));
+    }
+    Ok(())
+}
+
 /// Reads a CPU list such as "0-3,8"; empty text is an empty list.
 pub fn parse_list(text: &str) -> Option<Vec<u32>> {
     // More than any kernel supports: a list is not to allocate what its text does not justify.

@@ -315,7 +315,8 @@ impl Machine {
             return Err("not a ring buffer".into());
         }
         let size = (bytes.len() as u64 + RING_HEADER).next_multiple_of(8);
-        if self.ring_used + size > u64::from(spec.max_entries) {
+        // The kernel never fills the last byte: a full ring could not be told from an empty one.
+        if self.ring_used + size >= u64::from(spec.max_entries) {
             return Ok(EAGAIN);
         }
         self.ring_used += size;

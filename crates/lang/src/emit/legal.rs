@@ -42,9 +42,28 @@ pub fn legalise(function: &mut Function, machine: Machine) {
                 }
                 _ => {}
             }
+            if let Op::Binary { op, width, dst, left, right: Val::Imm(imm) } = instruction.op {
+                let bits = if width == Width::W64 { 64 } else { 32 };
+                // The verifier refuses constants that have no meaning; what they mean is what a register does.
+                let value = match (op, imm) {
+                    (AluOp::Div | AluOp::SignedDiv, 0) => Some(Source::Val(Val::Imm(0))),
+                    (AluOp::Mod | AluOp::SignedMod, 0) => Some(left.into()),
+                    _ => None,
+                };
+                instruction.op = match (op, value) {
+                    (_, Some(value)) => Op::Set { dst, value },
+                    (AluOp::Lsh | AluOp::Rsh | AluOp::Arsh, _) => {
+                        Op::Binary { op, width, dst, left, right: Val::Imm(imm & (bits - 1)) }
+                    }
+                    _ => instruction.op,
+                };
+            }
+            // Before 6.12 the least number divided by -1 traps on x86, so an unknown divisor is never left to
+            // the machine's signed division.
+            let safe = |right: Val| machine.v4 && matches!(right, Val::Imm(imm) if imm != -1);
             if let Op::Binary { op: op @ (AluOp::SignedDiv | AluOp::SignedMod), dst, left, right, width } =
                 instruction.op
-                && !machine.v4
+                && !safe(right)
             {
                 current = signed_division(function, current, op, dst, left, right, width, here, cold);
                 continue;

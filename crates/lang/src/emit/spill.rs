@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use bpf::insn::Size;
 
 use super::ranges::{Range, Ranges};
-use crate::lir::{Base, Function, Instruction, Op, Source, StackId, V, Val};
+use crate::lir::{Base, Flow, Function, Instruction, Op, Source, StackId, V, Val};
 
 /// What has been spilled so far.
 #[derive(Debug, Default)]
@@ -149,7 +149,8 @@ pub fn frame(function: &Function, ranges: &Ranges, spilled: &Spilled) -> (Vec<u3
         let life = life.entry(id).or_insert((index, index));
         life.1 = index;
     };
-    for id in &ranges.order {
+    // Not the order of emission, in which rarely run blocks jump back: here what runs later comes later.
+    for id in &Flow::of(function).order {
         let block = &function.blocks[id.0 as usize];
         for instruction in &block.instructions {
             match &instruction.op {

@@ -61,6 +61,51 @@ pub fn optimise(unit: &mut Unit) {
             (pass.run)(function);
         }
     }
+    drop_unused_functions(unit);
+}
+
+/// Callbacks that only unreachable code names: the verifier wants every function to be called.
+pub fn drop_unused_functions(unit: &mut Unit) {
+    let mut used = vec![false; unit.functions.len()];
+    let mut pending = vec![0];
+    while let Some(at) = pending.pop() {
+        if std::mem::replace(&mut used[at], true) {
+            continue;
+        }
+        let function = &unit.functions[at];
+        for id in &Flow::of(function).order {
+            for instruction in &function.blocks[id.0 as usize].instructions {
+                each_function(&mut instruction.op.clone(), |id| pending.push(id.0 as usize));
+            }
+        }
+    }
+    let mut number = 0;
+    let numbers: Vec<u32> = used
+        .iter()
+        .map(|used| {
+            number += u32::from(*used);
+            number.saturating_sub(1)
+        })
+        .collect();
+    let mut keep = used.iter();
+    unit.functions.retain(|_| *keep.next().unwrap_or(&false));
+    for instruction in unit.functions.iter_mut().flat_map(|f| &mut f.blocks).flat_map(|block| &mut block.instructions) {
+        each_function(&mut instruction.op, |id| id.0 = numbers[id.0 as usize]);
+    }
+}
+
+fn each_function(op: &mut Op, mut f: impl FnMut(&mut FunctionId)) {
+    match op {
+        Op::Set { value: Source::Function(id), .. } => f(id),
+        Op::Call { arguments, .. } => {
+            for argument in arguments {
+                if let Source::Function(id) = argument {
+                    f(id);
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Number of definitions by register; parameters count as one.
@@ -412,6 +457,11 @@ fn fold_binary(op: AluOp, width: Width, dst: V, left: V, right: Val, known: &Kno
         return fold_binary(op, width, dst, b, Val::Imm(a), known).or(Some(swapped));
     }
     let Val::Imm(b) = right else { return None };
+    match op {
+        AluOp::Div | AluOp::SignedDiv if b == 0 => return Some(set(dst, 0)),
+        AluOp::Mod | AluOp::SignedMod if b == 0 && width == Width::W64 => return Some(copy(dst, left)),
+        _ => {}
+    }
     let wide = width == Width::W64;
     // Narrow operations also cut the upper half, so an identity is not a copy there.
     match op {

@@ -119,10 +119,16 @@ impl Walk<'_> {
                 self.block(then);
                 self.block(otherwise);
             }
-            StatementKind::While { condition, body } => self.callback(|walk| {
-                walk.expr(condition);
-                walk.block(body);
-            }),
+            StatementKind::While { condition, body } => {
+                // What the condition reads lasts from turn to turn, so it belongs to the code around too.
+                let next = self.next;
+                self.expr(condition);
+                self.next = next;
+                self.callback(|walk| {
+                    walk.expr(condition);
+                    walk.block(body);
+                });
+            }
             StatementKind::Unroll { body, .. } => self.block(body),
             StatementKind::ForMap { local, body, .. } => self.callback(|walk| {
                 walk.changed(*local);
@@ -235,8 +241,8 @@ pub fn visit(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
     }
 }
 
-/// Analyses a body; `parameters` first locals are assigned at entry.
-pub fn variables(body: &Body, parameters: u32) -> Variables {
+/// Analyses a body; `parameters` first locals are assigned at entry, `before` is evaluated before the body.
+pub fn variables(body: &Body, parameters: u32, before: Option<&Expr>) -> Variables {
     let count = body.locals.len();
     let mut total = vec![0_u32; count];
     let mut seen: Vec<Option<Region>> = vec![None; count];
@@ -249,7 +255,9 @@ pub fn variables(body: &Body, parameters: u32) -> Variables {
         several[at] |= seen[at].is_some_and(|before| before != region);
         seen[at] = Some(region);
     };
-    Walk { other: None, mention: &mut mention, region: 0, next: 0 }.block(&body.block);
+    let mut walk = Walk { other: None, mention: &mut mention, region: 0, next: 0 };
+    before.iter().for_each(|expr| walk.expr(expr));
+    walk.block(&body.block);
     let region = seen.into_iter().zip(several).map(|(seen, several)| if several { None } else { seen.or(Some(0)) });
     let mut out = Variables { region: region.collect(), zeroed: vec![true; count], assignments };
     for zeroed in out.zeroed.iter_mut().take(parameters as usize) {

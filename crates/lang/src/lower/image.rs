@@ -11,7 +11,7 @@ use super::{CONSTANTS, CompileError, FIRST_MAP, RATES, SCRATCH, SCRATCH_STRIDE, 
 use crate::emit::{Emitted, Machine, emit};
 use crate::hir;
 use crate::layout::Layout;
-use crate::lir::passes::optimise;
+use crate::lir::passes::{drop_unused_functions, optimise};
 use crate::lir::{Op, Source as LirSource, Terminator, Unit, Val};
 use crate::schema::{Attach, Period, Program, ProgramKind, Schema, Storage};
 use crate::source::{Source, Span};
@@ -53,7 +53,21 @@ impl Compiled {
 }
 
 /// Compiles a checked program for a kernel. `source` gives line information to programs with callbacks.
-pub fn compile(program: &hir::Program, facts: &dyn KernelFacts, source: Option<&Source>) -> Result<Compiled, CompileError> {
+pub fn compile(
+    program: &hir::Program,
+    facts: &dyn KernelFacts,
+    source: Option<&Source>,
+) -> Result<Compiled, CompileError> {
+    compile_with(program, facts, source, true)
+}
+
+/// The same, with or without the passes.
+pub(super) fn compile_with(
+    program: &hir::Program,
+    facts: &dyn KernelFacts,
+    source: Option<&Source>,
+    optimised: bool,
+) -> Result<Compiled, CompileError> {
     let mut shared = Shared::new(program, facts);
     let mut units = Vec::with_capacity(program.probes.len());
     for probe in &program.probes {
@@ -99,7 +113,11 @@ pub fn compile(program: &hir::Program, facts: &dyn KernelFacts, source: Option<&
     let mut types = OwnTypes::default();
     for (unit, probe) in units.iter_mut().zip(&program.probes) {
         numbers.apply(unit, stride, &place);
-        optimise(unit);
+        if optimised {
+            optimise(unit);
+        } else {
+            drop_unused_functions(unit);
+        }
         let description = &schema.programs[probe.program.0 as usize];
         let emitted = emit(unit, machine)
             .map_err(|error| CompileError::Emit { program: description.name.clone(), error })?;
@@ -174,8 +192,14 @@ fn lower_probe(shared: &mut Shared<'_>, probe: &hir::Probe) -> Unit {
     builder.begin_function(name, &["context"], 0);
     let context = builder.function().parameters[0];
     builder.frame().context = Some(context);
-    let facts = super::analysis::variables(&probe.body, 0);
-    builder.scopes.push(Scope::empty());
+    let facts = super::analysis::variables(&probe.body, 0, probe.predicate.as_ref());
+    // Filters first: variables get their places and zeros after the predicate, unless it has some itself.
+    let early = probe.predicate.as_ref().is_some_and(super::analysis::mentions_local);
+    let mut facts = Some(facts);
+    match facts.take_if(|_| early) {
+        Some(facts) => builder.open_scope(&probe.body, facts, None),
+        None => builder.scopes.push(Scope::empty()),
+    }
     builder.bump(crate::schema::Counter::Seen(probe.program));
     if let Some(predicate) = &probe.predicate {
         builder.span = predicate.span;
@@ -189,8 +213,10 @@ fn lower_probe(shared: &mut Shared<'_>, probe: &hir::Probe) -> Unit {
         builder.switch(body);
         builder.span = Span::NONE;
     }
-    builder.scopes.pop();
-    builder.open_scope(&probe.body, facts, None);
+    if let Some(facts) = facts {
+        builder.scopes.pop();
+        builder.open_scope(&probe.body, facts, None);
+    }
     builder.block(&probe.body.block);
     builder.end(Terminator::Return(Val::Imm(0)));
     let (unit, used) = (builder.unit, builder.scratch_most);

@@ -22,6 +22,8 @@ mod strings;
 mod tests;
 
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod samples;
 
 use bpf::KernelFacts;

@@ -233,7 +233,7 @@ impl Builder<'_, '_> {
             }
             (ty, None) => Some(Home::Memory(self.scratch(ty.size()))),
         };
-        let facts = variables(&function.body, function.parameters);
+        let facts = variables(&function.body, function.parameters, None);
         self.calls.push(id.0);
         self.open_scope(&function.body, facts, Some(ReturnTo { end, value }));
         for (at, value) in values.into_iter().enumerate() {

@@ -315,3 +315,68 @@ fn older_kernels_get_code_they_know() {
     let (_, sample) = samples::all().into_iter().find(|(name, _)| *name == "range").unwrap();
     assert!(compile(&sample.program, &none, None).unwrap_err().to_string().contains("bpf_loop"));
 }
+
+/// What a program left behind: maps without keys, maps with keys, records.
+type Outcome = (Vec<u8>, Vec<BTreeMap<Vec<u8>, Vec<u8>>>, Vec<Vec<u8>>);
+
+fn outcome(compiled: &Compiled, contexts: &[[u64; 8]], texts: &[(u64, Vec<u8>)]) -> Outcome {
+    let mut machine = Machine::new(&compiled.image, 2);
+    for (address, bytes) in texts {
+        machine.world.place(*address, bytes.clone());
+    }
+    for words in contexts {
+        let mut context: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let program = &compiled.image.programs[0];
+        if let Err(fault) = machine.run(&program.instructions, &mut context) {
+            panic!("{fault}\n{}\n{}", compiled.lir(), bpf::text::listing(&program.instructions));
+        }
+    }
+    let maps = compiled.image.maps.iter().enumerate().filter(|(_, spec)| spec.kind.hashed()).map(|(at, _)| {
+        let at = at as u32;
+        machine.keys(at).into_iter().map(|key| (key.clone(), machine.value(at, &key, 0).unwrap().to_vec())).collect()
+    });
+    let maps = maps.collect();
+    (machine.value(0, &[0; 4], 0).unwrap().to_vec(), maps, machine.drain())
+}
+
+/// Strings in map values are defined up to their NUL only.
+fn cut_strings(outcome: &mut Outcome) {
+    for map in &mut outcome.1 {
+        for value in map.values_mut().filter(|value| value.len() == 300) {
+            let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
+            value[end..].fill(0);
+        }
+    }
+}
+
+#[test]
+fn random_programs_do_the_same_however_they_are_compiled() {
+    let texts = [(0x7000_0000_0000, b"hello, world\0".to_vec()), (0x7000_1000_0000, vec![b'y'; 4096])];
+    let contexts = [
+        [0, 1, 2, 3, 0x7000_0000_0000, 0x7000_1000_0000, 0, 0],
+        [u64::MAX, 1 << 40, 77, 0x8000_0000, 0x7000_1000_0000, 1, 0, 0],
+        [5, 5, 5, 5, 0x7000_0000_0000, 0x7000_0000_0000, 0, 0],
+    ];
+    for seed in 0..120 {
+        let sample = super::random::program(seed, crate::schema::ProgramKind::Special);
+        let mut outcomes = Vec::new();
+        for (v4, optimised) in [(true, true), (false, true), (true, false)] {
+            let without: &[Feature] = if v4 { &[] } else { &[Feature::InstructionsV4] };
+            let compiled = match super::image::compile_with(&sample.program, &facts(without), None, optimised) {
+                Ok(compiled) => compiled,
+                // Unoptimised code of a large program may not fit the stack.
+                Err(error) if !optimised => {
+                    assert!(error.to_string().contains("stack"), "seed {seed}: {error}");
+                    continue;
+                }
+                Err(error) => panic!("seed {seed}: {error}"),
+            };
+            let mut found = outcome(&compiled, &contexts, &texts);
+            cut_strings(&mut found);
+            outcomes.push(found);
+        }
+        for other in &outcomes[1..] {
+            assert!(outcomes[0] == *other, "seed {seed}\n{:?}\n{:?}", outcomes[0], other);
+        }
+    }
+}
