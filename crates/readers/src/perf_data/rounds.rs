@@ -38,8 +38,9 @@ pub(super) enum Stop {
 
 type Flow<T> = ControlFlow<Stop, T>;
 
-/// How much is read at once.
-const BLOCK: usize = 256 << 10;
+/// How much is read at once: more than the longest record (64 kB), and little enough that
+/// blocks are still in the cache when their records are told.
+const BLOCK: usize = 128 << 10;
 
 /// Bytes of blocks held before plain ones are dropped.
 const HELD_AT_MOST: usize = 32 << 20;
