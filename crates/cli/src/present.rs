@@ -87,6 +87,19 @@ pub fn run_document(record: &RunRecord, question: &str, answer: &Answer, judged:
         };
         document.notice(if record.command_ended_by_itself { Level::Warning } else { Level::Note }, text);
     }
+    for (group, counts) in &answer.held_back {
+        document.notices.push(Notice {
+            level: Level::Warning,
+            text: format!(
+                "the CPU quota of control group {group} ran out in {} of {} periods: its threads were held back \
+                 for {} together (all CPUs), which shows as waiting for a CPU",
+                counts.throttled_periods,
+                counts.periods,
+                report::number::time(counts.throttled_ns)
+            ),
+            remedy: Some("raise its quota (cpu.max, or cpu.cfs_quota_us in version 1), or use fewer threads".into()),
+        });
+    }
     for note in &record.notes {
         document.notice(Level::Note, note.clone());
     }

@@ -161,10 +161,10 @@ pub fn read_threads(mut wanted: impl FnMut(u32, u32) -> bool) -> BTreeMap<u32, T
     found
 }
 
-/// The control group of a process: its path in the version 2 tree, else in the hierarchy of
+/// The control group of a thread: its path in the version 2 tree, else in the hierarchy of
 /// the `cpu` controller.
-pub fn control_group_of(process: u32) -> Option<String> {
-    group_in(&fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?)
+pub fn control_group_of(process: u32, tid: u32) -> Option<String> {
+    group_in(&fs::read_to_string(format!("/proc/{process}/task/{tid}/cgroup")).ok()?)
 }
 
 fn group_in(text: &str) -> Option<String> {

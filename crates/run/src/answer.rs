@@ -6,6 +6,7 @@ use std::path::Path;
 use analysis::crosscheck::{Circumstances, CrossCheck, crosscheck};
 use analysis::sched::options::{AffinityFact, CgroupFact, ProcessFact};
 use analysis::sched::{self, SchedOptions, SchedResult};
+use kernel::cgroup::Throttling;
 use trace::{Cpu, Nanos, SourceError, Tid};
 
 use crate::counters::CounterSpan;
@@ -37,6 +38,8 @@ pub struct Answer {
     pub sched: SchedResult,
     /// The comparison with the kernel's counters; `None` where there are none.
     pub crosscheck: Option<CrossCheck>,
+    /// Control groups that their CPU quota held back, of which a thread was seen.
+    pub held_back: Vec<(String, Throttling)>,
 }
 
 /// Share of a value by which two measurements may differ.
@@ -63,7 +66,9 @@ pub fn answer(trace: &Path, question: &Question) -> Result<Answer, SourceError> 
         let circumstances = Circumstances { filters: question.filters.clone(), tolerance: TOLERANCE };
         crosscheck(&result, &counters.counters(&result, question.whole_system), &circumstances)
     });
-    Ok(Answer { sched: result, crosscheck: check })
+    let held_back = question.counters.iter().flat_map(|counters| counters.held_back(&result));
+    let held_back = held_back.map(|(path, counts)| (path.to_owned(), counts)).collect();
+    Ok(Answer { sched: result, crosscheck: check, held_back })
 }
 
 fn add_facts(counters: &CounterSpan, options: &mut SchedOptions) {

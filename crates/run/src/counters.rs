@@ -4,11 +4,12 @@
 //! An analysis limited to the span between sees exactly what the counters counted, but for
 //! what happened during a reading itself, which is stated as slack.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use analysis::crosscheck::{Counter, Quantity, Subject};
 use analysis::sched::{SchedResult, result::ThreadReport};
+use kernel::cgroup::{self, Throttling};
 use kernel::proc_counters::{SystemCounters, ThreadCounters, control_group_of, read_threads};
 use kernel::task_exits::ExitListener;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,9 @@ pub struct CounterSpan {
     pub context_switch_slack: u64,
     /// By thread: those that lived at the beginning or the end, or were heard of as they ended.
     pub threads: BTreeMap<u32, ThreadSpan>,
+    /// Control groups that their CPU quota held back, by path.
+    #[serde(default)]
+    pub throttled: BTreeMap<String, Throttling>,
     /// What is known of threads that lived at the beginning or the end.
     pub facts: Vec<ThreadFacts>,
     /// Clock ticks (of 1/100 s) that the hypervisor took from all CPUs.
@@ -85,6 +89,22 @@ pub struct Sampler {
 struct Reading {
     system: SystemCounters,
     threads: BTreeMap<u32, ThreadCounters>,
+    /// By thread.
+    groups: BTreeMap<u32, String>,
+    /// By path.
+    throttling: BTreeMap<String, Throttling>,
+}
+
+impl Reading {
+    fn new(system: SystemCounters, threads: BTreeMap<u32, ThreadCounters>) -> Reading {
+        let group = |thread: &ThreadCounters| Some((thread.tid, control_group_of(thread.process, thread.tid)?));
+        let groups: BTreeMap<u32, String> = threads.values().filter_map(group).collect();
+        let paths: BTreeSet<&String> = groups.values().collect();
+        let hierarchy = cgroup::cpu_hierarchy();
+        let count = |path: &String| Some((path.clone(), cgroup::throttling(hierarchy.as_deref()?, path)?));
+        let throttling = paths.into_iter().filter_map(count).collect();
+        Reading { system, threads, groups, throttling }
+    }
 }
 
 /// Reading each thread takes some 30 µs; hosts with more threads are read in part.
@@ -107,7 +127,7 @@ impl Sampler {
             exits.take();
         }
         match SystemCounters::read() {
-            Ok(system) => self.before = Some(Reading { system, threads }),
+            Ok(system) => self.before = Some(Reading::new(system, threads)),
             Err(error) => self.notes.push(format!("/proc/stat cannot be read: {error}")),
         }
     }
@@ -149,7 +169,7 @@ impl Sampler {
         let system = SystemCounters::read().ok()?;
         let after = read();
         self.visit();
-        Some(self.span(&before, &Reading { system, threads: after }))
+        Some(self.span(&before, &Reading::new(system, after)))
     }
 
     fn span(&mut self, before: &Reading, after: &Reading) -> CounterSpan {
@@ -196,7 +216,8 @@ impl Sampler {
             context_switches: Some(switches),
             context_switch_slack: 4 + (per_ns * readings.iter().sum::<u64>() as f64).ceil() as u64,
             threads,
-            facts: facts(&[&before.threads, &after.threads]),
+            throttled: throttled(before, after),
+            facts: facts(&[before, after]),
             stolen_ticks: steal(after).saturating_sub(steal(before)),
             notes: std::mem::take(&mut self.notes),
         }
@@ -209,15 +230,22 @@ impl Default for Sampler {
     }
 }
 
-/// Facts of the threads of all readings, later ones first in doubt.
-fn facts(readings: &[&BTreeMap<u32, ThreadCounters>]) -> Vec<ThreadFacts> {
-    let mut groups: BTreeMap<u32, Option<String>> = BTreeMap::new();
+/// What each group's quota did between the readings; groups that it left alone are not listed.
+fn throttled(before: &Reading, after: &Reading) -> BTreeMap<String, Throttling> {
+    let earlier = |path: &String| before.throttling.get(path).copied().unwrap_or_default();
+    let since = after.throttling.iter().map(|(path, now)| (path.clone(), now.since(earlier(path))));
+    since.filter(|(_, counts)| counts.throttled_periods > 0).collect()
+}
+
+/// Facts of the threads of all readings; the last reading counts.
+fn facts(readings: &[&Reading]) -> Vec<ThreadFacts> {
     let mut facts = BTreeMap::new();
-    for thread in readings.iter().flat_map(|reading| reading.values()) {
-        let process = thread.process;
-        let cgroup = groups.entry(process).or_insert_with(|| control_group_of(process)).clone();
-        let allowed_cpus = thread.allowed_cpus.clone();
-        facts.insert(thread.tid, ThreadFacts { tid: thread.tid, process, allowed_cpus, cgroup });
+    for reading in readings {
+        for thread in reading.threads.values() {
+            let (tid, process) = (thread.tid, thread.process);
+            let cgroup = reading.groups.get(&tid).cloned();
+            facts.insert(tid, ThreadFacts { tid, process, allowed_cpus: thread.allowed_cpus.clone(), cgroup });
+        }
     }
     facts.into_values().collect()
 }
@@ -264,6 +292,16 @@ impl CounterSpan {
             span.push(thread, self.to_ns.saturating_sub(self.from_ns), &mut counters);
         }
         counters
+    }
+
+    /// Groups held back by their quota, of which a thread is in the result: path, counts.
+    pub fn held_back<'a>(&'a self, result: &SchedResult) -> Vec<(&'a str, Throttling)> {
+        let seen: BTreeSet<u32> =
+            result.threads.iter().filter_map(|thread| u32::try_from(thread.key.tid.0).ok()).collect();
+        let of_seen = |path: &str| {
+            self.facts.iter().any(|facts| facts.cgroup.as_deref() == Some(path) && seen.contains(&facts.tid))
+        };
+        self.throttled.iter().filter(|(path, _)| of_seen(path)).map(|(path, counts)| (path.as_str(), *counts)).collect()
     }
 
     /// The span as bounds for an analysis of a trace with a monotonic clock.

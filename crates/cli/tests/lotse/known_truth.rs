@@ -82,7 +82,8 @@ macro_rules! needs_tools {
 #[track_caller]
 fn report_about(place: &Place, threads: &[&Worker], duration: &str) -> Value {
     let tids = threads.iter().map(|worker| worker.tid.to_string()).collect::<Vec<_>>().join(",");
-    let words = ["run", "sched", "-q", "--format", "json", "--duration", duration, "--tid", &tids, "--output", "run"];
+    let words =
+        ["run", "sched", "-q", "--format", "json", "--duration", duration, "--tid", &tids, "--output", "run"];
     let output = place.lotse(&words);
     assert!(matches!(output.status, Some(0 | 1)), "{}", output.stderr);
     json(&output.stdout)
@@ -106,7 +107,9 @@ fn row<'a>(report: &'a Value, table: &str, tid: u32) -> &'a Value {
 fn budget(report: &Value, worker: &Worker) -> Budget {
     let row = row(report, "budget", worker.tid);
     // A part that no thread has is no column.
-    let number = |key: &str| row.get(key).map_or(0.0, |value| value.as_f64().unwrap_or_else(|| panic!("{key} in {row}")));
+    let number = |key: &str| {
+        row.get(key).map_or(0.0, |value| value.as_f64().unwrap_or_else(|| panic!("{key} in {row}")))
+    };
     let span_ns = number("span_ns");
     Budget {
         span_ns,
@@ -138,8 +141,11 @@ fn of_two_spinners_on_one_cpu_the_nicer_one_waits() {
         assert!((0.9..=1.01).contains(&sum), "{budget:?}");
         assert!(budget.span_ns > 1.3e9, "{budget:?}");
     }
-    let priorities = report["data"]["priorities"]["rows"].as_array().expect("two priorities");
-    assert!(priorities.len() >= 2, "{priorities:?}");
+    // Groups are of waits that ended: on a busy machine the nicer one may never get its turn.
+    if nice.running > 0.001 {
+        let priorities = report["data"]["priorities"]["rows"].as_array().expect("two priorities");
+        assert!(priorities.len() >= 2, "{priorities:?}");
+    }
 }
 
 #[test]
@@ -176,8 +182,9 @@ fn a_thread_of_a_group_with_a_quota_waits_for_it() {
     let budget = budget(&report, &spinner);
     assert!(budget.running > 0.05 && budget.running < 0.22, "a fifth is allowed: {budget:?}");
     assert!(budget.waiting > 0.75, "throttled is runnable and not running: {budget:?}");
-    let text = report.to_string();
-    assert!(text.contains("quota"), "the report leads to the quota: {}", report["answer"]);
+    let notices = report["notices"].to_string();
+    let name = group.path.file_name().unwrap().to_str().unwrap();
+    assert!(notices.contains("CPU quota") && notices.contains(name), "the report names the quota: {notices}");
 }
 
 /// A control group of the test's own, removed when dropped.
@@ -244,7 +251,8 @@ fn a_pinned_thread_is_not_told_to_use_the_other_cpu() {
 #[test]
 fn an_odd_name_is_kept_as_it_is() {
     needs_recording!();
-    let (place, worker) = (Place::new(), Worker::start("before", || std::thread::sleep(Duration::from_millis(3))));
+    let (place, worker) =
+        (Place::new(), Worker::start("before", || std::thread::sleep(Duration::from_millis(3))));
     let comm = format!("/proc/self/task/{}/comm", worker.tid);
     let renamer = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(500));
@@ -262,13 +270,15 @@ fn ten_thousand_short_lives_are_all_seen() {
     needs_recording!();
     let place = Place::new();
     let script = "i=0; while [ $i -lt 10000 ]; do (:); i=$((i+1)); done";
-    let output = place.lotse(&["run", "sched", "-q", "--format", "json", "--output", "run", "--", "sh", "-c", script]);
+    let output =
+        place.lotse(&["run", "sched", "-q", "--format", "json", "--output", "run", "--", "sh", "-c", script]);
     assert!(matches!(output.status, Some(0 | 1)), "{}", output.stderr);
     let report = json(&output.stdout);
     assert_eq!(report["ledger"]["lost"], 0, "{}", report["ledger"]);
     let used = report["data"]["events_used"]["rows"].as_array().unwrap();
     let of = |name: &str| {
-        let row = used.iter().find(|row| row["event"] == name).unwrap_or_else(|| panic!("{name} in {used:?}"));
+        let row =
+            used.iter().find(|row| row["event"] == name).unwrap_or_else(|| panic!("{name} in {used:?}"));
         row["count"].as_u64().unwrap()
     };
     // Others may fork and end meanwhile.
@@ -276,6 +286,7 @@ fn ten_thousand_short_lives_are_all_seen() {
     assert!(of("sched:sched_process_exit") >= 10_001);
     let rows = report["data"]["threads"]["rows"].as_array().unwrap().len();
     assert!(rows >= 10_001, "every thread has its row: {rows}");
-    let switches = report["checks"].as_array().unwrap().iter().find(|check| check["key"] == "switches").unwrap();
+    let switches =
+        report["checks"].as_array().unwrap().iter().find(|check| check["key"] == "switches").unwrap();
     assert_ne!(switches["verdict"], "differs", "{switches}");
 }
