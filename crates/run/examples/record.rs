@@ -4,6 +4,8 @@
 //! Options: `v6`, `v7`, `seconds=N`, `kb=N`, `wake=N`, `flush_ms=N`, `command` (only the command's events),
 //! `level=N`, `refuse`, `pid=N`.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 

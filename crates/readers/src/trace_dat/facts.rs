@@ -146,8 +146,6 @@ pub(super) struct Account {
     #[serde(default)]
     pub(super) started_ns: u64,
     #[serde(default)]
-    pub(super) ended_ns: u64,
-    #[serde(default)]
     pub(super) realtime_offset_ns: i64,
 }
 
@@ -184,6 +182,9 @@ pub(super) struct LossAccount {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
     pub(super) count: Option<u64>,
+    /// Pages tell of it too.
+    #[serde(default)]
+    pub(super) in_pages: bool,
 }
 
 /// The newest account layout that is understood.
@@ -201,26 +202,20 @@ pub(super) fn account(json: &[u8]) -> Result<Account, String> {
 }
 
 impl Account {
-    /// Losses that no page tells: refused and nested ones have no place, those behind a
-    /// CPU's last event have one.
+    /// Losses that no page tells: those that ended before a CPU's last event, and those behind
+    /// it. Refused and nested events have the place that the recorder's looks at the counters
+    /// give them.
     pub(super) fn losses_without_page(&self) -> (Vec<Loss>, Vec<Loss>) {
-        let (mut unplaced, mut at_end) = (Vec::new(), Vec::new());
+        let (mut before, mut at_end) = (Vec::new(), Vec::new());
         for cpu in &self.cpus {
-            let count = cpu.lost.refused.saturating_add(cpu.lost.nested);
-            let on = Some(Cpu(cpu.cpu));
-            if count > 0 {
-                let (from, to) = (Nanos(self.started_ns), Nanos(self.ended_ns));
-                unplaced.push(Loss { cpu: on, from, to, count: Some(count) });
-            }
             let last = cpu.last_ns.max(self.started_ns);
-            at_end.extend(cpu.losses.iter().filter(|loss| loss.from_ns >= last).map(|loss| Loss {
-                cpu: on,
-                from: Nanos(loss.from_ns),
-                to: Nanos(loss.to_ns),
-                count: loss.count,
-            }));
+            for loss in cpu.losses.iter().filter(|loss| !loss.in_pages) {
+                let told = if loss.from_ns >= last { &mut at_end } else { &mut before };
+                let (from, to) = (Nanos(loss.from_ns), Nanos(loss.to_ns));
+                told.push(Loss { cpu: Some(Cpu(cpu.cpu)), from, to, count: loss.count });
+            }
         }
-        (unplaced, at_end)
+        (before, at_end)
     }
 }
 

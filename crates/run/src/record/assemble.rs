@@ -1,5 +1,6 @@
 //! From raw pages to a standard trace file with its account.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -58,17 +59,14 @@ fn write(
     cut: bool,
 ) -> Result<(Ledger, u64), WriteError> {
     let manifest = &recorded.manifest;
-    let (comms, tgids) = thread_texts(&recorded.threads);
     let kernel_symbols = if kernel_symbols { Some(std::fs::read("/proc/kallsyms")?) } else { None };
-    let mut trailer =
-        Trailer { comms, tgids, cpu_stats: recorded.stats_texts.clone(), kernel_symbols, ledger: Vec::new() };
     let page_size = recorded.layout.size as u32;
     if manifest.dat_version == 6 {
         // Options come before pages here, and the account is an option: count first.
         let mut nowhere = DatFile::new(File::create("/dev/null")?);
         let (_, accounts) = copy_all(recorded, Packing::Raw, cut, &mut nowhere, false)?;
-        let ledger = ledger(recorded, accounts, cut);
-        trailer.ledger = ledger_json(&ledger)?;
+        let (ledger, mut trailer) = conclude(recorded, accounts, cut)?;
+        trailer.kernel_symbols = kernel_symbols;
         let size = dat6::write(DatFile::new(trace), page_size, &manifest.metadata, &trailer, |out| {
             let copied = copy_all(recorded, Packing::Raw, cut, out, recorded.disk_full);
             copied.map(|(extents, _)| extents).map_err(flat)
@@ -77,17 +75,37 @@ fn write(
     }
     let packing = manifest.zstd_level.map_or(Packing::Raw, Packing::Zstd);
     let out = DatFile::new(trace);
-    let mut dat = Dat7::begin(out, page_size, manifest.zstd_level, &manifest.metadata, &trailer)?;
+    let mut dat =
+        Dat7::begin(out, page_size, manifest.zstd_level, &manifest.metadata, kernel_symbols.as_deref())?;
     let mut accounts = Vec::new();
     dat.pages(page_size, &manifest.metadata.clock, |out| {
         let (extents, counted) = copy_all(recorded, packing, cut, out, recorded.disk_full).map_err(flat)?;
         accounts = counted;
         Ok(extents)
     })?;
-    let ledger = ledger(recorded, accounts, cut);
-    trailer.ledger = ledger_json(&ledger)?;
+    let (ledger, trailer) = conclude(recorded, accounts, cut)?;
     let size = dat.finish(&manifest.metadata, &trailer)?;
     Ok((ledger, size))
+}
+
+/// The account, and all that is known once the pages have been counted.
+fn conclude(
+    recorded: &Recorded,
+    accounts: Vec<PageAccount>,
+    cut: bool,
+) -> Result<(Ledger, Trailer), WriteError> {
+    let mut threads = recorded.threads.clone();
+    // The kernel remembers names of threads long gone: those of them that caused events.
+    let known: HashSet<u32> = threads.iter().map(|thread| thread.tid).collect();
+    let acted = |tid: u32| accounts.iter().any(|account| account.threads.contains(&tid));
+    let gone = recorded.remembered.iter().filter(|thread| !known.contains(&thread.tid) && acted(thread.tid));
+    threads.extend(gone.cloned());
+    let (comms, tgids) = thread_texts(&threads);
+    let ledger = ledger(recorded, accounts, cut);
+    let json = ledger_json(&ledger)?;
+    let trailer =
+        Trailer { comms, tgids, cpu_stats: recorded.stats_texts.clone(), kernel_symbols: None, ledger: json };
+    Ok((ledger, trailer))
 }
 
 fn flat(error: WriteError) -> io::Error {
@@ -163,8 +181,14 @@ fn ledger(recorded: &Recorded, accounts: Vec<PageAccount>, cut: bool) -> Ledger 
 }
 
 fn cpu_ledger(recorded: &Recorded, mut cpu: CpuLedger) -> CpuLedger {
-    let ended_ns = recorded.ended_ns;
     let last_known = cpu.last_ns.max(recorded.manifest.started_ns);
+    let at_end = |count: u64| LossInterval {
+        from_ns: last_known,
+        to_ns: recorded.ended_ns.max(last_known),
+        count: Some(count),
+        in_pages: false,
+    };
+    let mut elsewhere = Vec::new();
     if let Some(stats) = recorded.stats.get(&cpu.cpu) {
         cpu.read = Some(stats.read);
         cpu.lost.refused = stats.dropped;
@@ -175,13 +199,7 @@ fn cpu_ledger(recorded: &Recorded, mut cpu: CpuLedger) -> CpuLedger {
         let unknown: Vec<usize> = (0..cpu.losses.len()).filter(|&i| cpu.losses[i].count.is_none()).collect();
         match unknown.as_slice() {
             [only] => cpu.losses[*only].count = Some(untold),
-            [] if untold > 0 => {
-                cpu.losses.push(LossInterval {
-                    from_ns: last_known,
-                    to_ns: ended_ns.max(last_known),
-                    count: Some(untold),
-                });
-            }
+            [] if untold > 0 => elsewhere.push(at_end(untold)),
             _ => {}
         }
     }
@@ -189,16 +207,12 @@ fn cpu_ledger(recorded: &Recorded, mut cpu: CpuLedger) -> CpuLedger {
         && unwritten > 0
     {
         cpu.lost.unwritten = unwritten;
-        cpu.losses.push(LossInterval {
-            from_ns: last_known,
-            to_ns: ended_ns.max(last_known),
-            count: Some(unwritten),
-        });
+        elsewhere.push(at_end(unwritten));
     }
-    if let Some(unmarked) = recorded.unmarked_losses.get(&cpu.cpu) {
-        cpu.losses.extend(unmarked);
-    }
-    cpu.losses.sort_by_key(|loss| (loss.from_ns, loss.to_ns));
+    elsewhere.extend(recorded.unmarked_losses.get(&cpu.cpu).into_iter().flatten());
     join_down_to(&mut cpu.losses, 4096);
+    join_down_to(&mut elsewhere, 4096);
+    cpu.losses.append(&mut elsewhere);
+    cpu.losses.sort_by_key(|loss| (loss.from_ns, loss.to_ns));
     cpu
 }

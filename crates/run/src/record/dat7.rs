@@ -1,5 +1,6 @@
 //! trace.dat version 7: sections that are found through options (trace-cmd.dat.v7(5)).
-//! The sections come first, then the pages, then all options, then the sections' names.
+//! The sections come first, then the pages, the threads' names (which are known only when the
+//! pages have been counted), all options, and the sections' names.
 
 use std::io;
 
@@ -27,7 +28,7 @@ impl Dat7 {
         page_size: u32,
         zstd_level: Option<i32>,
         metadata: &Metadata,
-        trailer: &Trailer,
+        kernel_symbols: Option<&[u8]>,
     ) -> io::Result<Self> {
         out.put(&magic("7", page_size))?;
         match zstd_level {
@@ -40,11 +41,10 @@ impl Dat7 {
         dat.section(option::HEADER_INFO, "headers", &metadata.header_info())?;
         dat.section(option::FTRACE_EVENTS, "ftrace events", &metadata.ftrace_events())?;
         dat.section(option::EVENT_FORMATS, "events format", &metadata.events())?;
-        if let Some(symbols) = &trailer.kernel_symbols {
+        if let Some(symbols) = kernel_symbols {
             dat.section(option::KALLSYMS, "kallsyms", &short_sized(symbols))?;
         }
         dat.section(option::PRINTK, "printk", &short_sized(metadata.printk_formats.as_bytes()))?;
-        dat.section(option::CMDLINES, "command lines", &long_sized(trailer.comms.as_bytes()))?;
         Ok(dat)
     }
 
@@ -78,8 +78,9 @@ impl Dat7 {
         Ok(())
     }
 
-    /// Writes the options and the names; answers the file's size.
+    /// Writes the threads' names, the options and the sections' names; answers the file's size.
     pub fn finish(mut self, metadata: &Metadata, trailer: &Trailer) -> io::Result<u64> {
+        self.section(option::CMDLINES, "command lines", &long_sized(trailer.comms.as_bytes()))?;
         // Readers need the general options (clock, CPU count) before those of the buffer.
         let mut options = metadata.options(trailer);
         options.append(&mut self.options);

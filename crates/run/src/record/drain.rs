@@ -116,7 +116,7 @@ impl DrainedRing {
 
     fn count_unwritten(&mut self, pages: &[u8], layout: PageLayout) {
         for page in pages.chunks_exact(layout.size) {
-            self.unwritten += count(page, layout, &[]).map_or(0, |found| found.events);
+            self.unwritten += count(page, layout, |_| {}).map_or(0, |found| found.events);
         }
     }
 }

@@ -84,6 +84,9 @@ pub struct LossInterval {
     pub to_ns: u64,
     /// How many, where it is known for this interval alone.
     pub count: Option<u64>,
+    /// The pages of the file tell of it too: a reader that tells losses as it meets pages must
+    /// not tell it twice.
+    pub in_pages: bool,
 }
 
 /// What the kernel's filters (threads, fields) refused.
@@ -136,6 +139,7 @@ pub(super) fn join_down_to(losses: &mut Vec<LossInterval>, most: usize) {
                 from_ns: first.from_ns,
                 to_ns: second.to_ns,
                 count: first.count.zip(second.count).map(|(a, b)| a + b),
+                in_pages: first.in_pages && second.in_pages,
             },
             alone => alone[0],
         });
@@ -149,8 +153,9 @@ mod tests {
 
     #[test]
     fn joining_keeps_the_sum_and_the_span() {
-        let mut losses: Vec<_> =
-            (0..9).map(|i| LossInterval { from_ns: i * 10, to_ns: i * 10 + 5, count: Some(i) }).collect();
+        let mut losses: Vec<_> = (0..9)
+            .map(|i| LossInterval { from_ns: i * 10, to_ns: i * 10 + 5, count: Some(i), in_pages: true })
+            .collect();
         join_down_to(&mut losses, 3);
         assert_eq!(losses.len(), 3);
         assert_eq!((losses[0].from_ns, losses[2].to_ns), (0, 85));
@@ -159,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_unknown_count_stays_unknown() {
-        let known = LossInterval { from_ns: 0, to_ns: 1, count: Some(1) };
+        let known = LossInterval { from_ns: 0, to_ns: 1, count: Some(1), in_pages: true };
         let mut losses = vec![known, LossInterval { count: None, ..known }];
         join_down_to(&mut losses, 1);
         assert_eq!(losses[0].count, None);

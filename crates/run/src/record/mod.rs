@@ -125,7 +125,7 @@ pub fn record(spec: &RecordSpec, tell: &mut dyn FnMut(Progress)) -> Result<Recor
         tell(now);
     })?;
     tell(Progress { phase: Phase::Ending, ..progress });
-    let (mut recorded, command_status) = recording.finish(spec.kernel_symbols)?;
+    let (mut recorded, command_status) = recording.finish(spec)?;
     tell(Progress { phase: Phase::Writing, ..progress });
     let ended_by = if recorded.disk_full { EndedBy::DiskFull } else { ended_by };
     let (swept, notes) = (std::mem::take(&mut recorded.swept), std::mem::take(&mut recorded.notes));

@@ -4,6 +4,8 @@
 //! Layout: include/linux/ring_buffer.h and kernel/trace/ring_buffer.c; sizes come from
 //! `events/header_page`.
 
+use std::collections::HashSet;
+
 use super::ledger::{CpuLedger, LossInterval, join_down_to};
 
 /// Flags in the low 32 bits of a page's commit word.
@@ -38,8 +40,6 @@ impl PageLayout {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PageCount {
     pub events: u64,
-    /// Events of the threads asked about.
-    pub own: u64,
     /// Bytes in use.
     pub bytes: u64,
     pub first_ns: u64,
@@ -48,8 +48,12 @@ pub(super) struct PageCount {
     pub missed: Option<Option<u64>>,
 }
 
-/// Counts a page's events. `own` are the threads whose events are counted apart.
-pub(super) fn count(page: &[u8], layout: PageLayout, own: &[u32]) -> Result<PageCount, String> {
+/// Counts a page's events; `current` is told the thread of each.
+pub(super) fn count(
+    page: &[u8],
+    layout: PageLayout,
+    mut current: impl FnMut(u32),
+) -> Result<PageCount, String> {
     let word = |at: usize| -> Result<u32, String> {
         let bytes = page
             .get(at..at + 4)
@@ -109,8 +113,8 @@ pub(super) fn count(page: &[u8], layout: PageLayout, own: &[u32]) -> Result<Page
         found.events += 1;
         found.last_ns = time;
         // Every event begins with type, flags, preempt count and the thread's id at byte 4.
-        if !own.is_empty() && at + size >= payload + 8 && own.contains(&word(payload + 4)?) {
-            found.own += 1;
+        if at + size >= payload + 8 {
+            current(word(payload + 4)?);
         }
         at += size;
     }
@@ -140,6 +144,8 @@ pub(super) struct PageAccount {
     own_threads: Vec<u32>,
     pub cpu: CpuLedger,
     pub own: u64,
+    /// Every thread that caused an event.
+    pub threads: HashSet<u32>,
     // Where a loss before the next page begins.
     from_ns: u64,
 }
@@ -147,15 +153,34 @@ pub(super) struct PageAccount {
 impl PageAccount {
     pub fn new(cpu: u32, layout: PageLayout, own_threads: &[u32], started_ns: u64) -> Self {
         let cpu = CpuLedger { cpu, ..CpuLedger::default() };
-        PageAccount { layout, own_threads: own_threads.to_vec(), cpu, own: 0, from_ns: started_ns }
+        PageAccount {
+            layout,
+            own_threads: own_threads.to_vec(),
+            cpu,
+            own: 0,
+            threads: HashSet::new(),
+            from_ns: started_ns,
+        }
     }
 
     /// Counts one page in.
     pub fn add(&mut self, page: &[u8]) -> Result<(), String> {
-        let found = count(page, self.layout, &self.own_threads)?;
+        // Events come in runs of the same thread: a set is asked once for a run.
+        let mut run = None;
+        let mut run_is_own = false;
+        let (own_threads, threads) = (&self.own_threads, &mut self.threads);
+        let mut own = 0;
+        let found = count(page, self.layout, |tid| {
+            if run != Some(tid) {
+                run = Some(tid);
+                run_is_own = own_threads.contains(&tid);
+                threads.insert(tid);
+            }
+            own += u64::from(run_is_own);
+        })?;
         if let Some(count) = found.missed {
             let to_ns = found.first_ns.max(self.from_ns);
-            self.add_loss(LossInterval { from_ns: self.from_ns, to_ns, count });
+            self.add_loss(LossInterval { from_ns: self.from_ns, to_ns, count, in_pages: true });
             self.cpu.lost.overwritten += count.unwrap_or(0);
         }
         if found.events > 0 {
@@ -166,7 +191,7 @@ impl PageAccount {
             self.from_ns = found.last_ns;
         }
         self.cpu.recorded += found.events;
-        self.own += found.own;
+        self.own += own;
         self.cpu.pages += 1;
         self.cpu.bytes += found.bytes;
         Ok(())
@@ -228,8 +253,9 @@ mod tests {
             header(29, 0),
         ];
         let bytes = words.len() as u64 * 4;
-        let found = count(&page(100, bytes, &words), LAYOUT, &[43]).unwrap();
-        assert_eq!((found.events, found.own), (2, 1));
+        let mut threads = Vec::new();
+        let found = count(&page(100, bytes, &words), LAYOUT, |tid| threads.push(tid)).unwrap();
+        assert_eq!((found.events, threads), (2, vec![42, 43]));
         assert_eq!((found.first_ns, found.last_ns), (105, 105 + 1 + (1 << 27) + 3));
         assert_eq!(found.missed, None);
     }
@@ -238,19 +264,19 @@ mod tests {
     fn missed_events_are_read_with_and_without_their_number() {
         let words = [header(1, 0), 7, 17, 0];
         let flags = u64::from(MISSED_EVENTS | MISSED_STORED) | 0xffff_ffff_0000_0000;
-        let found = count(&page(1, flags | 8, &words), LAYOUT, &[]).unwrap();
+        let found = count(&page(1, flags | 8, &words), LAYOUT, |_| {}).unwrap();
         assert_eq!(found.missed, Some(Some(17)));
-        let found = count(&page(1, u64::from(MISSED_EVENTS) | 8, &words), LAYOUT, &[]).unwrap();
+        let found = count(&page(1, u64::from(MISSED_EVENTS) | 8, &words), LAYOUT, |_| {}).unwrap();
         assert_eq!(found.missed, Some(None));
     }
 
     #[test]
     fn damaged_pages_are_refused() {
         let overlong = [header(28, 0), 0, 0];
-        assert!(count(&page(1, 12, &overlong), LAYOUT, &[]).is_err());
-        assert!(count(&page(1, 5000, &[]), LAYOUT, &[]).is_err());
-        assert!(count(&[0; 10], LAYOUT, &[]).is_err());
-        assert!(count(&page(1, 8, &[header(0, 0), 0]), LAYOUT, &[]).is_err());
+        assert!(count(&page(1, 12, &overlong), LAYOUT, |_| {}).is_err());
+        assert!(count(&page(1, 5000, &[]), LAYOUT, |_| {}).is_err());
+        assert!(count(&[0; 10], LAYOUT, |_| {}).is_err());
+        assert!(count(&page(1, 8, &[header(0, 0), 0]), LAYOUT, |_| {}).is_err());
     }
 
     #[test]
@@ -259,7 +285,10 @@ mod tests {
         account.add(&page(100, 8, &[header(1, 0), 7])).unwrap();
         let flags = u64::from(MISSED_EVENTS | MISSED_STORED);
         account.add(&page(200, flags | 8, &[header(1, 9), 7, 4, 0])).unwrap();
-        assert_eq!(account.cpu.losses, [LossInterval { from_ns: 100, to_ns: 209, count: Some(4) }]);
+        assert_eq!(
+            account.cpu.losses,
+            [LossInterval { from_ns: 100, to_ns: 209, count: Some(4), in_pages: true }]
+        );
         assert_eq!((account.cpu.recorded, account.cpu.lost.overwritten), (2, 4));
     }
 }

@@ -80,6 +80,7 @@ pub(super) struct Recorded {
     pub unmarked_losses: BTreeMap<u32, Vec<LossInterval>>,
     pub filtered: Filtered,
     pub threads: Vec<ThreadName>,
+    pub remembered: Vec<ThreadName>,
     pub disk_full: bool,
     pub swept: Vec<String>,
     pub notes: Vec<String>,
@@ -310,13 +311,14 @@ impl Recording {
         let unmarked = |stats: RingStats| stats.dropped + stats.commit_overrun;
         let count = unmarked(stats).saturating_sub(unmarked(earlier));
         if count > 0 {
-            let loss = LossInterval { from_ns: self.stats_at_ns, to_ns: now, count: Some(count) };
+            let loss =
+                LossInterval { from_ns: self.stats_at_ns, to_ns: now, count: Some(count), in_pages: false };
             self.unmarked_losses.entry(cpu).or_default().push(loss);
         }
     }
 
     /// Ends the recording: stops the tracer, fetches the rest, removes the instance.
-    pub fn finish(mut self, keep_symbols: bool) -> Result<(Recorded, Option<ExitStatus>), RecordError> {
+    pub fn finish(mut self, spec: &RecordSpec) -> Result<(Recorded, Option<ExitStatus>), RecordError> {
         let stopped = self.instance().set_tracing(false);
         let ended_ns = clock::monotonic_ns();
         if let Some(counter) = &self.counter {
@@ -339,8 +341,9 @@ impl Recording {
         let unwritten = rings.iter().map(|ring| (ring.ring.cpu(), ring.unwritten)).collect();
         drop(rings);
         let filtered = self.filtered()?;
-        let threads = self.threads();
-        if keep_symbols {
+        let (threads, remembered) = (self.threads(), self.remembered());
+        self.note_new_cpus(spec.cpus.is_some());
+        if spec.kernel_symbols {
             self.notes.extend(hidden_symbols());
         }
         self.free_buffer = None;
@@ -362,6 +365,7 @@ impl Recording {
             unmarked_losses: std::mem::take(&mut self.unmarked_losses),
             filtered,
             threads,
+            remembered,
             disk_full,
             swept: std::mem::take(&mut self.swept),
             notes: std::mem::take(&mut self.notes),
@@ -410,26 +414,36 @@ impl Recording {
         Ok(Filtered::Counted(happened.saturating_sub(passed)))
     }
 
-    /// The names of all threads met: at the start, by the kernel's own list, and now. Later
-    /// names win.
+    /// The names of all threads that live now or did at the start; those of now win.
     fn threads(&self) -> Vec<ThreadName> {
-        let mut threads: BTreeMap<u32, ThreadName> = BTreeMap::new();
-        let mut add = |thread: ThreadName| {
-            threads.insert(thread.tid, thread);
-        };
-        self.threads_at_start.iter().cloned().for_each(&mut add);
+        let both = self.threads_at_start.iter().cloned().chain(procfs::all_threads());
+        let by_tid: BTreeMap<u32, ThreadName> = both.map(|thread| (thread.tid, thread)).collect();
+        by_tid.into_values().collect()
+    }
+
+    /// The names the kernel remembers, of this recording's threads and of many others.
+    fn remembered(&self) -> Vec<ThreadName> {
         let read = |file: &str| self.tracefs.root().read_text(file).unwrap_or_default();
         let tgids: BTreeMap<u32, u32> = read("saved_tgids").lines().filter_map(two_numbers).collect();
-        for line in read("saved_cmdlines").lines() {
-            if let Some((tid, comm)) = line.split_once(' ')
-                && let Ok(tid) = tid.parse()
-            {
-                let pid = tgids.get(&tid).copied().unwrap_or(0);
-                add(ThreadName { tid, pid, comm: comm.to_owned() });
-            }
+        let named = |line: &str| {
+            let (tid, comm) = line.split_once(' ')?;
+            let tid = tid.parse().ok()?;
+            Some(ThreadName { tid, pid: tgids.get(&tid).copied().unwrap_or(0), comm: comm.to_owned() })
+        };
+        read("saved_cmdlines").lines().filter_map(named).collect()
+    }
+
+    /// CPUs that came while recording and are not in the file.
+    fn note_new_cpus(&mut self, spec_cpus: bool) {
+        let now = cpu::online().unwrap_or_default();
+        let new: Vec<String> =
+            now.iter().filter(|cpu| !self.stats.contains_key(cpu)).map(u32::to_string).collect();
+        if !spec_cpus && !new.is_empty() {
+            self.notes.push(format!(
+                "CPUs that came online while recording are not in the file: {}",
+                new.join(", ")
+            ));
         }
-        procfs::all_threads().into_iter().for_each(&mut add);
-        threads.into_values().collect()
     }
 
     fn finish_command(&mut self) -> Result<Option<ExitStatus>, RecordError> {
