@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use trace::{Cpu, Tid};
 
 use crate::sched::{SchedResult, result::ThreadReport};
+use crate::units::counted;
 
 /// One of the kernel's counters, as the difference between the end and the start of the
 /// recording.
@@ -217,10 +218,7 @@ fn ours(result: &SchedResult, subject: Subject, quantity: Quantity) -> Option<u6
             Quantity::RunTime => Some(result.cpus.iter().map(|c| c.busy_ns).sum()),
             Quantity::WaitTime => Some(
                 result.threads.iter().map(of_thread).sum::<u64>()
-                    + result
-                        .folded_threads
-                        .as_ref()
-                        .map_or(0, |f| f.budget.waiting_ns()),
+                    + result.folded_threads.as_ref().map_or(0, |f| f.budget.waiting_ns()),
             ),
             Quantity::VoluntarySwitches | Quantity::InvoluntarySwitches => None,
         },
@@ -275,14 +273,13 @@ fn explain(
     let losses = &result.losses;
     let lost = losses.events + losses.events_without_place;
     if lost > 0 || losses.uncounted > 0 {
-        let text = if counter.quantity.is_time() || missing <= lost {
-            format!("{lost} events were lost (and {} times an unknown number)", losses.uncounted)
-        } else {
-            format!(
-                "{lost} events were lost (and {} times an unknown number), though {missing} are missing",
-                losses.uncounted
-            )
-        };
+        let mut text = format!("{} lost", counted(lost, "event"));
+        if losses.uncounted > 0 {
+            text.push_str(&format!(", and {} an unknown number", counted(losses.uncounted, "time")));
+        }
+        if !counter.quantity.is_time() && missing > lost {
+            text.push_str(&format!(", though {} are missing", counted(missing, "event")));
+        }
         if counter.quantity.is_time() || missing <= lost || losses.uncounted > 0 {
             return (Verdict::DiffersByLoss, text);
         }
@@ -291,7 +288,10 @@ fn explain(
     if losses.gaps > 0 && ours < counter.value {
         return (
             Verdict::DiffersByLoss,
-            format!("{} gaps without a loss record: threads hidden from the trace ran", losses.gaps),
+            format!(
+                "{} without a loss record: threads hidden from the trace ran",
+                counted(losses.gaps, "gap")
+            ),
         );
     }
     let clock = &result.clock_quality;

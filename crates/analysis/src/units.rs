@@ -51,12 +51,16 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        let durations = [0, 999, 1_000, 12_345, 999_400, 1_500_000, 2_000_000_000, 3_600_000_000_000].map(duration);
+        let durations =
+            [0, 999, 1_000, 12_345, 999_400, 1_500_000, 2_000_000_000, 3_600_000_000_000].map(duration);
         assert_eq!(
             durations,
             ["0 ns", "999 ns", "1.00 µs", "12.3 µs", "999 µs", "1.50 ms", "2.00 s", "3600 s"]
         );
-        assert_eq!([share(1, 3), share(1, 100), share(0, 9), share(1, 100_000)], ["33 %", "1.0 %", "0 %", "< 0.1 %"]);
+        assert_eq!(
+            [share(1, 3), share(1, 100), share(0, 9), share(1, 100_000)],
+            ["33 %", "1.0 %", "0 %", "< 0.1 %"]
+        );
         assert_eq!(counted(1, "wait"), "1 wait");
         assert_eq!(counted(1_234_567, "event"), "1,234,567 events");
         assert_eq!(counted(1234, "event"), "1,234 events");

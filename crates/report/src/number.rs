@@ -123,7 +123,17 @@ impl Scale {
     /// easier to read where 0.004 and 23.118 differ in length than where 4 µs and 23 ms
     /// differ in one letter.
     pub fn for_times(values: impl Iterator<Item = u64>) -> Scale {
-        let (low, high) = low_and_high(values);
+        let (low, high) = low_and_high(values, 4);
+        Scale::for_times_between(low, high)
+    }
+
+    /// The same with three digits for the smallest of them too: for percentiles side by side.
+    pub fn for_times_finely(values: impl Iterator<Item = u64>) -> Scale {
+        let (low, high) = low_and_high(values, usize::MAX);
+        Scale::for_times_between(low, high)
+    }
+
+    fn for_times_between(low: u64, high: u64) -> Scale {
         match high {
             // Nothing but zeros: the unit that the neighbours are likely to have.
             0 => Scale { unit: "ms", divisor: 1e6, decimals: 0 },
@@ -146,7 +156,7 @@ impl Scale {
 
     /// For sizes in bytes.
     pub fn for_bytes(values: impl Iterator<Item = u64>) -> Scale {
-        let (_, high) = low_and_high(values);
+        let (_, high) = low_and_high(values, 4);
         match high {
             0..10_240 => Scale { unit: "B", divisor: 1.0, decimals: 0 },
             10_240..10_485_760 => Scale { unit: "KiB", divisor: 1024.0, decimals: 1 },
@@ -180,12 +190,12 @@ impl Scale {
     }
 }
 
-/// The value a twentieth of the non-zero ones lie below, and the largest.
-fn low_and_high(values: impl Iterator<Item = u64>) -> (u64, u64) {
+/// The value that one of so many of the non-zero ones lies below, and the largest.
+fn low_and_high(values: impl Iterator<Item = u64>, one_of: usize) -> (u64, u64) {
     let mut values: Vec<u64> = values.filter(|&v| v > 0).collect();
     values.sort_unstable();
     match values.last() {
-        Some(&high) => (values[values.len() / 20], high),
+        Some(&high) => (values[values.len() / one_of], high),
         None => (0, 0),
     }
 }

@@ -312,6 +312,7 @@ impl Table {
             let numbers = || rows.iter().flat_map(|row| &row[start..end]).filter_map(Value::as_number);
             let whole = || numbers().map(|v| v as u64);
             let scale = match first.unit {
+                Unit::Nanos if end - start > 1 => Scale::for_times_finely(whole()),
                 Unit::Nanos => Scale::for_times(whole()),
                 Unit::Bytes => Scale::for_bytes(whole()),
                 Unit::Share => Scale::SHARE,

@@ -82,13 +82,27 @@ pub fn shorten(text: &str, limit: usize) -> String {
     head
 }
 
+/// Whether a line must not break between these words, a number and its unit.
+pub fn belong_together(number: &str, unit: &str) -> bool {
+    const UNITS: [&str; 14] =
+        ["ns", "µs", "ms", "s", "min", "h", "%", "B", "KiB", "MiB", "GiB", "TiB", "events/s", "times"];
+    let unit = unit.trim_end_matches(['.', ',', ';', ':', ')', '?']);
+    number.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&unit)
+}
+
 /// Breaks a paragraph at spaces into lines of at most `limit` columns; a longer word
-/// keeps a line of its own. A no-break space holds a number to its unit.
+/// keeps a line of its own, and a number its unit.
 pub fn wrap(text: &str, limit: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut used = 0;
-    for word in text.split([' ', '\n']).filter(|w| !w.is_empty()) {
+    let mut words = text.split([' ', '\n']).filter(|w| !w.is_empty()).peekable();
+    while let Some(word) = words.next() {
+        let mut piece = std::borrow::Cow::from(word);
+        while let Some(next) = words.next_if(|next| belong_together(&piece, next)) {
+            piece = format!("{piece} {next}").into();
+        }
+        let word = piece.as_ref();
         let columns = width(word);
         if used > 0 && used + 1 + columns > limit {
             lines.push(std::mem::take(&mut line));
@@ -140,5 +154,6 @@ mod tests {
         assert_eq!(wrap("one two  three\nfour", 9), ["one two", "three", "four"]);
         assert_eq!(wrap("incomprehensibilities no", 5), ["incomprehensibilities", "no"]);
         assert!(wrap("", 5).is_empty());
+        assert_eq!(wrap("waits of 1.18 µs, at most", 13), ["waits of", "1.18 µs, at", "most"]);
     }
 }

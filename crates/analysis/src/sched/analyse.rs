@@ -38,7 +38,9 @@ pub fn analyse(source: &mut dyn Source, options: &SchedOptions) -> SchedResult {
     let mut passes = 1;
     if machine.out.inexact() {
         while passes < MOST_PASSES {
-            let Some(refiner) = Refiner::aim(&table, &summaries, options.value_bytes.max(1 << 20)) else { break };
+            let Some(refiner) = Refiner::aim(&table, &summaries, options.value_bytes.max(1 << 20)) else {
+                break;
+            };
             let mut again = Follower::new(source.info(), options, refiner);
             // What could not be read the first time cannot be now.
             let _ = source.stream(&mut again);

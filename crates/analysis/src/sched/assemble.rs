@@ -10,16 +10,16 @@ use super::{
     findings,
     folded::Folded,
     groups::{
-        BLOCKED, BY_CPU, BY_POLICY, BY_PRIORITY, BY_REASON, BY_STATE, GroupTable, NO_GROUP, PREEMPTION, PRIORITIES,
-        TOTAL, WAKEUP, policy_of,
+        BLOCKED, BY_CPU, BY_POLICY, BY_PRIORITY, BY_REASON, BY_STATE, GroupTable, NO_GROUP, PREEMPTION,
+        PRIORITIES, TOTAL, WAKEUP, policy_of,
     },
     long::waker,
     machine::Machine,
     options::SchedOptions,
     result::{
-        AffinitySource, BlockReason, CountAndTime, CpuReport, Group, GroupWait, IdleBeside, Lane, Migrations, Missing,
-        OffCpuReport, OpenWait, PolicyClass, Provenance, ReasonTime, SchedResult, StateTime, ThreadReport,
-        Timeline, WaitReport, WakerPair,
+        AffinitySource, BlockReason, CountAndTime, CpuReport, Group, GroupWait, IdleBeside, Lane, Migrations,
+        Missing, OffCpuReport, OpenWait, PolicyClass, Provenance, ReasonTime, SchedResult, StateTime,
+        ThreadReport, Timeline, WaitReport, WakerPair,
     },
     threads::{Phase, STATES, Slot, Thread, Totals, WokenBy, blocked_state},
     values::{Summary, Values},
@@ -192,7 +192,8 @@ fn missing(info: &TraceInfo, told: &Told) -> Vec<Missing> {
     if states_unknown {
         missing.push(Missing {
             what: "sched:sched_switch.prev_state".to_owned(),
-            consequence: "the event's print format is not in the trace, so the states are not known".to_owned(),
+            consequence: "the event's print format is not in the trace, so the states are not known"
+                .to_owned(),
         });
     }
     missing
@@ -234,7 +235,13 @@ fn wait_report(machine: &Machine<Values>, table: &GroupTable, summaries: &[Summa
     for (index, cpu) in machine.cpus.list.iter().enumerate().filter(|(_, c)| c.seen) {
         let summary = &summaries[BY_CPU as usize + index];
         let parts = machine.out.parts_of(BY_CPU + index as u32);
-        report.by_cpu.push(group(Group::Cpu(Cpu(index as u32)), format!("CPU {index}"), summary, parts, cpu.busy));
+        report.by_cpu.push(group(
+            Group::Cpu(Cpu(index as u32)),
+            format!("CPU {index}"),
+            summary,
+            parts,
+            cpu.busy,
+        ));
     }
     let mut running: BTreeMap<i32, u64> = BTreeMap::new();
     let mut processes: BTreeMap<u32, Merged<'_>> = BTreeMap::new();

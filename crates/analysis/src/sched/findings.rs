@@ -120,7 +120,9 @@ fn unclosed_budgets(result: &SchedResult, findings: &mut Vec<Finding>) {
     let (mut count, mut worst) = (0, None);
     for thread in open {
         count += 1;
-        if worst.is_none_or(|w: &super::result::ThreadReport| w.budget.remainder_ns < thread.budget.remainder_ns) {
+        if worst
+            .is_none_or(|w: &super::result::ThreadReport| w.budget.remainder_ns < thread.budget.remainder_ns)
+        {
             worst = Some(thread);
         }
     }

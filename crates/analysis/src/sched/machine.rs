@@ -10,8 +10,8 @@
 use trace::{
     At, Comm, Cpu, Loss, Nanos, TaskState, Tid,
     event::{
-        SchedMigrateTask, SchedProcessExec, SchedProcessExit, SchedProcessFork, SchedProcessFree, SchedSwitch,
-        TaskRename,
+        SchedMigrateTask, SchedProcessExec, SchedProcessExit, SchedProcessFork, SchedProcessFree,
+        SchedSwitch, TaskRename,
     },
 };
 
@@ -22,7 +22,9 @@ use super::{
     options::SchedOptions,
     reason::Syscalls,
     result::{BlockReason, ClockQuality, Intervals, Losses, WaitCause, WaitStarts},
-    threads::{CpuSets, Inside, NO_CPU, NO_ENTRY, Phase, Slot, StartedBy, Thread, Threads, WokenBy, state_index},
+    threads::{
+        CpuSets, Inside, NO_CPU, NO_ENTRY, Phase, Slot, StartedBy, Thread, Threads, WokenBy, state_index,
+    },
     wakers::Wakers,
 };
 
@@ -389,7 +391,9 @@ impl<O: Output> Machine<O> {
                 self.allowed.add(slot, cpu.0 as u16);
             }
         }
-        if phase == Phase::Unseen || (phase == Phase::Unknown && self.threads.list[slot as usize].key.generation == 0) {
+        if phase == Phase::Unseen
+            || (phase == Phase::Unknown && self.threads.list[slot as usize].key.generation == 0)
+        {
             self.threads.list[slot as usize].first = self.start.unwrap_or(now).min(now);
         }
         slot
@@ -1185,8 +1189,12 @@ impl<O: Output> Machine<O> {
     fn doubt_open_intervals(&mut self, loss: &Loss) {
         for slot in 0..self.threads.list.len() as Slot {
             let thread = &self.threads.list[slot as usize];
-            let off = matches!(thread.phase, Phase::Waiting | Phase::Blocked | Phase::OffUnknown | Phase::Unseen);
-            if off && (thread.since <= loss.to.0 || thread.phase == Phase::Unseen) && self.may_concern(loss, slot) {
+            let off =
+                matches!(thread.phase, Phase::Waiting | Phase::Blocked | Phase::OffUnknown | Phase::Unseen);
+            if off
+                && (thread.since <= loss.to.0 || thread.phase == Phase::Unseen)
+                && self.may_concern(loss, slot)
+            {
                 self.forget_off_cpu(slot, loss.from.0);
             }
         }
@@ -1250,7 +1258,10 @@ impl<O: Output> Machine<O> {
 impl Thread {
     /// Whether its present wait follows a blocked time deduced from before the trace.
     fn began_waiting_unseen(&self) -> bool {
-        self.phase == Phase::Waiting && self.state == TaskState::Unknown && self.last_cpu == NO_CPU && !self.began
+        self.phase == Phase::Waiting
+            && self.state == TaskState::Unknown
+            && self.last_cpu == NO_CPU
+            && !self.began
     }
 }
 

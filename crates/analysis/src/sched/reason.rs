@@ -77,10 +77,7 @@ mod tests {
         assert_eq!(table.reason(0, TaskState::Sleeping), BlockReason::PipeOrSocket);
         assert_eq!(table.reason(0, TaskState::Uninterruptible), BlockReason::BlockIo);
         assert_eq!(table.reason(202, TaskState::Sleeping), BlockReason::Futex);
-        assert_eq!(
-            Syscalls::of_machine(Some("aarch64")).reason(98, TaskState::Sleeping),
-            BlockReason::Futex
-        );
+        assert_eq!(Syscalls::of_machine(Some("aarch64")).reason(98, TaskState::Sleeping), BlockReason::Futex);
         assert_eq!(Syscalls::of_machine(None).reason(202, TaskState::Sleeping), BlockReason::OtherSyscall);
     }
 }

@@ -370,10 +370,9 @@ impl CpuSets {
     }
 
     pub fn cpus(&self, slot: Slot) -> impl Iterator<Item = u16> + '_ {
-        self.of(slot)
-            .iter()
-            .enumerate()
-            .flat_map(|(w, bits)| (0..64).filter(move |b| bits >> b & 1 == 1).map(move |b| (w * 64 + b) as u16))
+        self.of(slot).iter().enumerate().flat_map(|(w, bits)| {
+            (0..64).filter(move |b| bits >> b & 1 == 1).map(move |b| (w * 64 + b) as u16)
+        })
     }
 
     pub fn compact(&mut self, moved: &[Slot]) {

@@ -13,8 +13,8 @@ use trace::TaskState;
 use super::{
     cpus::Cpus,
     groups::{
-        BLOCKED, BY_CPU, BY_POLICY, BY_PRIORITY, GroupId, GroupTable, NO_GROUP, PREEMPTION,
-        PRIORITIES, TOTAL, WAKEUP, WaitTag, of_blocked, policy_of,
+        BLOCKED, BY_CPU, BY_POLICY, BY_PRIORITY, GroupId, GroupTable, NO_GROUP, PREEMPTION, PRIORITIES,
+        TOTAL, WAKEUP, WaitTag, of_blocked, policy_of,
     },
     long::LongWaits,
     machine::{Output, Wait},
@@ -135,7 +135,8 @@ impl Values {
 
     /// Waits after a wakeup and after preemption of one CPU's, priority's or policy's group.
     pub fn parts_of(&self, group: GroupId) -> [CountAndTime; 2] {
-        let at = |table: &[[CountAndTime; 2]], index: u32| table.get(index as usize).copied().unwrap_or_default();
+        let at =
+            |table: &[[CountAndTime; 2]], index: u32| table.get(index as usize).copied().unwrap_or_default();
         match group {
             BY_CPU.. => at(&self.by_cpu, group - BY_CPU),
             BY_PRIORITY..BY_CPU => at(&self.by_prio, group - BY_PRIORITY),
@@ -169,8 +170,11 @@ impl Output for Values {
     fn wait(&mut self, wait: &Wait<'_>, threads: &Threads, cpus: &Cpus) {
         let value = wait.end - wait.start;
         let thread = wait.thread;
-        let heat =
-            if thread.cause == WaitCause::Preemption { &mut self.heat_preemption } else { &mut self.heat_wakeup };
+        let heat = if thread.cause == WaitCause::Preemption {
+            &mut self.heat_preemption
+        } else {
+            &mut self.heat_wakeup
+        };
         heat.add(wait.end, value);
         let kind = usize::from(thread.cause == WaitCause::Preemption);
         if self.by_cpu.len() <= wait.cpu as usize {
@@ -434,4 +438,3 @@ impl Summary {
         }
     }
 }
-

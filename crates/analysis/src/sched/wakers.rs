@@ -95,7 +95,9 @@ impl Wakers {
         for pair in old {
             let woken = moved[pair.woken as usize];
             let waker = match pair.waker {
-                WokenBy::Thread(slot) if moved[slot as usize] != NO_ENTRY => WokenBy::Thread(moved[slot as usize]),
+                WokenBy::Thread(slot) if moved[slot as usize] != NO_ENTRY => {
+                    WokenBy::Thread(moved[slot as usize])
+                }
                 WokenBy::Thread(_) => {
                     self.others.merge(&pair.blocked);
                     continue;

@@ -18,7 +18,12 @@ pub fn check(text: &str, expected: &str) {
 #[track_caller]
 pub fn check_result(result: &SchedResult, expected: &str) {
     let lines = |text: &str| {
-        text.lines().map(str::trim).filter(|l| !l.is_empty()).map(str::to_owned).collect::<Vec<_>>().join("\n")
+        text.lines()
+            .map(str::trim)
+            .filter(|l| !l.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     let found = describe(result);
     assert!(lines(&found) == lines(expected), "found:\n{found}\nexpected:\n{}", lines(expected));
@@ -59,8 +64,10 @@ pub fn describe(result: &SchedResult) -> String {
     let mut threads: Vec<_> = result.threads.iter().collect();
     threads.sort_by_key(|t| t.key);
     for thread in threads {
-        let generation = if thread.key.generation > 0 { format!("+{}", thread.key.generation) } else { String::new() };
-        write!(text, "{}/{}{generation}: span {}", thread.name, thread.key.tid.0, thread.budget.span_ns).unwrap();
+        let generation =
+            if thread.key.generation > 0 { format!("+{}", thread.key.generation) } else { String::new() };
+        write!(text, "{}/{}{generation}: span {}", thread.name, thread.key.tid.0, thread.budget.span_ns)
+            .unwrap();
         let budget = &thread.budget;
         for (ns, name) in [
             (budget.running_ns, "run"),

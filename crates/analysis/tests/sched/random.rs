@@ -293,7 +293,8 @@ fn whole_traces_give_what_the_reference_gives() {
 }
 
 fn compare_life(result: &SchedResult, life: &Life, context: &dyn Fn() -> String) {
-    let found = result.threads.iter().find(|t| t.key.tid.0 == life.tid && t.key.generation == life.generation);
+    let found =
+        result.threads.iter().find(|t| t.key.tid.0 == life.tid && t.key.generation == life.generation);
     let Some(thread) = found else { panic!("thread {} is missing\n{}", life.tid, context()) };
     let budget = &thread.budget;
     let ours = (
@@ -316,9 +317,21 @@ fn compare_life(result: &SchedResult, life: &Life, context: &dyn Fn() -> String)
     );
     assert_eq!(ours, theirs, "thread {}+{}\n{}", life.tid, life.generation, context());
     let counts = (thread.switched_in, thread.voluntary_switches, thread.involuntary_switches);
-    assert_eq!(counts, (life.switched_in, life.voluntary, life.involuntary), "thread {}\n{}", life.tid, context());
+    assert_eq!(
+        counts,
+        (life.switched_in, life.voluntary, life.involuntary),
+        "thread {}\n{}",
+        life.tid,
+        context()
+    );
     assert_eq!(thread.migrations.migrations, life.migrations, "thread {}\n{}", life.tid, context());
-    assert_eq!(thread.idle_beside.time_ns, life.beside_idle, "beside idle, thread {}\n{}", life.tid, context());
+    assert_eq!(
+        thread.idle_beside.time_ns,
+        life.beside_idle,
+        "beside idle, thread {}\n{}",
+        life.tid,
+        context()
+    );
     assert_eq!(thread.wait_intervals.cut_at_end, life.open_waits, "thread {}\n{}", life.tid, context());
 }
 
@@ -366,12 +379,18 @@ fn check_totals(result: &SchedResult, steps: &[Step], context: &dyn Fn() -> Stri
     for cpu in &result.cpus {
         let at = cpu.cpu.0 as usize;
         if let Some(busy) = busy[at] {
-            assert_eq!((cpu.busy_ns, cpu.idle_ns, cpu.unknown_ns), (busy, idle[at], 0), "CPU {at}\n{}", context());
+            assert_eq!(
+                (cpu.busy_ns, cpu.idle_ns, cpu.unknown_ns),
+                (busy, idle[at], 0),
+                "CPU {at}\n{}",
+                context()
+            );
         }
         assert_eq!(cpu.switches, switches[at], "CPU {at}\n{}", context());
     }
     let lanes: u64 = result.timeline.lanes.iter().flat_map(|l| &l.waiting_ns).sum();
-    let waits: u64 = result.threads.iter().map(|t| t.budget.wakeup_wait_ns + t.budget.preemption_wait_ns).sum();
+    let waits: u64 =
+        result.threads.iter().map(|t| t.budget.wakeup_wait_ns + t.budget.preemption_wait_ns).sum();
     // A thread that runs since before the trace and is "woken" by several CPUs before its first
     // switch was drawn as waiting on one after the other; only the last is taken back.
     let woken_while_running = reference::woken_while_running(steps);
@@ -386,7 +405,8 @@ fn what_is_lost_is_never_made_up() {
         let mut random = Random(seed ^ 0x5555);
         let Some((damaged, late)) = lose(&steps, &mut random) else { continue };
         let tids: std::collections::BTreeSet<i32> = reference::lives(&steps).iter().map(|l| l.tid).collect();
-        let everywhere = tids.iter().map(|t| AffinityFact { tid: Tid(*t), cpus: (0..4).map(Cpu).collect() }).collect();
+        let everywhere =
+            tids.iter().map(|t| AffinityFact { tid: Tid(*t), cpus: (0..4).map(Cpu).collect() }).collect();
         let options = SchedOptions { affinity: everywhere, ..all_waits() };
         let result = analyse(&mut Scenario::new(&damaged, None), &options);
         let context = || format!("seed {seed}\n{}{}", text(&damaged), describe(&result));
@@ -461,7 +481,8 @@ fn a_hidden_thread_costs_intervals_and_makes_none_up() {
         let mut current: BTreeMap<u32, i32> = BTreeMap::new();
         let mut seen = Vec::new();
         for (i, step) in steps.iter().enumerate() {
-            let on_cpu = current.get(&step.cpu).copied().unwrap_or_else(|| reference::first_current(&steps, step.cpu));
+            let on_cpu =
+                current.get(&step.cpu).copied().unwrap_or_else(|| reference::first_current(&steps, step.cpu));
             if on_cpu != hidden {
                 seen.push(steps[i].clone());
             }

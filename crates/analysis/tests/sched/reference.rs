@@ -99,7 +99,8 @@ fn life(steps: &[Step], from: usize, to: usize, tid: i32, generation: u32) -> Li
     let mut end = trace_end;
     for i in from..to {
         let now = steps[i].time;
-        let before = |k: usize| (from..k).rev().find(|j| !matches!(turn(&steps[*j], tid), None | Some(Turn::Fork)));
+        let before =
+            |k: usize| (from..k).rev().find(|j| !matches!(turn(&steps[*j], tid), None | Some(Turn::Fork)));
         // The last In or Out or New before.
         let placed = |k: usize| {
             (from..k)
@@ -109,7 +110,8 @@ fn life(steps: &[Step], from: usize, to: usize, tid: i32, generation: u32) -> Li
         match turn(&steps[i], tid) {
             Some(Turn::In) => {
                 life.switched_in += 1;
-                let last_in = (from..i).rev().find(|j| matches!(turn(&steps[*j], tid), Some(Turn::In | Turn::Out(_))));
+                let last_in =
+                    (from..i).rev().find(|j| matches!(turn(&steps[*j], tid), Some(Turn::In | Turn::Out(_))));
                 life.migrations += u64::from(last_in.is_some_and(|j| steps[j].cpu != steps[i].cpu));
                 match wait_before(steps, from, i, tid) {
                     Some((start, cause)) => {
@@ -194,9 +196,8 @@ fn wait_before(steps: &[Step], from: usize, end: usize, tid: i32) -> Option<(usi
 /// What is still open at the end.
 fn finish(life: &mut Life, steps: &[Step], from: usize, to: usize, end: u64) {
     let tid = life.tid;
-    let last = (from..to)
-        .rev()
-        .find(|j| matches!(turn(&steps[*j], tid), Some(Turn::In | Turn::Out(_) | Turn::New)));
+    let last =
+        (from..to).rev().find(|j| matches!(turn(&steps[*j], tid), Some(Turn::In | Turn::Out(_) | Turn::New)));
     match last.map(|j| (j, turn(&steps[j], tid).unwrap())) {
         Some((j, Turn::In)) => life.running += end - steps[j].time,
         Some((_, Turn::Out(TaskState::Dead))) => {}
@@ -245,7 +246,9 @@ fn beside_idle(steps: &[Step], from: usize, start: usize, end: usize, tid: i32) 
         for (j, step) in steps[from..=at].iter().enumerate() {
             match &step.what {
                 What::Switch(prev, _, next) if prev.tid == tid || next.tid == tid => allowed.push(step.cpu),
-                What::Wakeup(who, cpu) if who.tid == tid && believed(steps, from, from + j, tid) => allowed.push(*cpu),
+                What::Wakeup(who, cpu) if who.tid == tid && believed(steps, from, from + j, tid) => {
+                    allowed.push(*cpu)
+                }
                 What::Waking(who, cpu) if who.tid == tid && starts_wait(steps, from, from + j, tid) => {
                     allowed.push(*cpu);
                 }
@@ -295,7 +298,8 @@ fn current_after(steps: &[Step], at: usize, cpu: u32) -> Option<i32> {
     // Before its first switch, an event may tell, once any switch has shown that such numbers
     // are to be believed.
     (0..=at).find_map(|j| {
-        let trusted = (0..j).any(|k| matches!(steps[k].what, What::Switch(..)) && steps[k].by.is_some_and(|b| b > 0));
+        let trusted =
+            (0..j).any(|k| matches!(steps[k].what, What::Switch(..)) && steps[k].by.is_some_and(|b| b > 0));
         (trusted && steps[j].cpu == cpu).then_some(steps[j].by).flatten()
     })
 }

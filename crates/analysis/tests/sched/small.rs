@@ -218,11 +218,17 @@ fn a_loss_makes_unknown_what_it_may_have_touched() {
          CPU 1: busy 80 idle 20",
     );
     // Told when it is over: the same.
-    let late = early.replace("30 - lost 0 30 70 9\n", "").replace("70 0 switch", "70 - lost 0 30 70 9\n 70 0 switch");
+    let late = early
+        .replace("30 - lost 0 30 70 9\n", "")
+        .replace("70 0 switch", "70 - lost 0 30 70 9\n 70 0 switch");
     assert_eq!(describe(&run(&late)), describe(&run(early)));
     let result = run(early);
     assert_eq!((result.losses.events, result.losses.intervals.len(), result.cpus[0].lost), (9, 1, 9));
-    assert!(result.findings[0].text.starts_with("9 events were lost in 1 place. 1 wait that"), "{:?}", result.findings);
+    assert!(
+        result.findings[0].text.starts_with("9 events were lost in 1 place. 1 wait that"),
+        "{:?}",
+        result.findings
+    );
 }
 
 #[test]
@@ -385,7 +391,10 @@ fn a_long_wait_tells_who_ran_meanwhile() {
          60 0 switch b/11 R -> a/10
          100 0 switch a/10 S -> w/12");
     let wait = &result.long_waits[0];
-    assert_eq!((wait.name.as_str(), wait.wait_ns, wait.start, wait.meanwhile_covers_ns), ("w", 90, Nanos(10), 90));
+    assert_eq!(
+        (wait.name.as_str(), wait.wait_ns, wait.start, wait.meanwhile_covers_ns),
+        ("w", 90, Nanos(10), 90)
+    );
     let who: Vec<_> = wait.meanwhile.iter().map(|m| (m.name.as_str(), m.time_ns, m.runs)).collect();
     assert_eq!(who, [("a", 70, 2), ("b", 20, 1)]);
 }
@@ -403,7 +412,8 @@ fn the_timeline_adds_up_to_the_totals() {
     assert_eq!(lane.busy_ns.iter().sum::<u64>(), result.cpus[0].busy_ns);
     let waiting: u64 = lane.waiting_ns.iter().sum();
     // b has waited since before the trace, which the timeline cannot know.
-    let waits: u64 = result.threads.iter().map(|t| t.budget.wakeup_wait_ns + t.budget.preemption_wait_ns).sum();
+    let waits: u64 =
+        result.threads.iter().map(|t| t.budget.wakeup_wait_ns + t.budget.preemption_wait_ns).sum();
     assert_eq!(waiting, waits);
     assert!(lane.max_waiting.iter().all(|m| *m == 1));
     let heat = &result.wait.heat;

@@ -88,7 +88,7 @@ fn panel(out: &mut String, distribution: &Distribution, series: &Series, bins: &
     );
     let _ = writeln!(
         out,
-        "<div class=\"row\"><span class=\"y\"><b>{}</b><br><span>{} values</span><br><small>at most {} a bar</small></span>",
+        "<div class=\"row\"><span class=\"y\"><b>{}</b><br><span>{} values</span><br><small>≤ {} a bar</small></span>",
         escape(&series.title),
         count(series.count),
         count(most)
@@ -128,42 +128,54 @@ fn panel(out: &mut String, distribution: &Distribution, series: &Series, bins: &
     out.push_str("</svg></div>\n");
 }
 
-/// Percentiles as flags on poles, in as few rows as keep their texts apart.
+/// Percentiles as flags on poles, in as few rows as keep texts apart and poles out of texts.
 struct Flags {
-    /// Place and row of each percentile.
-    flags: Vec<(f64, usize)>,
+    flags: Vec<Flag>,
     rows: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Flag {
+    /// Of the pole.
+    place: f64,
+    /// 0 is the lowest, nearest to the bars.
+    row: usize,
+    /// Whether the text is to the left of the pole.
+    left: bool,
 }
 
 impl Flags {
     fn new(series: &Series, axis: LogAxis) -> Flags {
-        // The place up to which each row is taken.
-        let mut taken: Vec<f64> = Vec::new();
-        let mut flags = Vec::new();
-        for percentile in &series.percentiles {
-            let place = axis.place(percentile.value);
-            // A flag near the right end hangs to the left of its pole.
-            let (from, to) = if place > 1.0 - FLAG_WIDTH {
-                (place - FLAG_WIDTH, place)
-            } else {
-                (place, place + FLAG_WIDTH)
-            };
-            let row = taken.iter().position(|&end| end <= from).unwrap_or(taken.len());
-            if row == taken.len() {
-                taken.push(to);
-            } else {
-                taken[row] = to;
-            }
-            flags.push((place, row));
+        let mut flags: Vec<Flag> = series
+            .percentiles
+            .iter()
+            .map(|p| Flag { place: axis.place(p.value), row: 0, left: false })
+            .collect();
+        // From right to left: a flag that would run out of the picture, or into one that hangs
+        // to the left, hangs to the left itself.
+        for i in (0..flags.len()).rev() {
+            let place = flags[i].place;
+            let beside = flags[i + 1..].iter().any(|f| f.left && f.place < place + 2.0 * FLAG_WIDTH);
+            flags[i].left = place > 1.0 - FLAG_WIDTH || beside && place > FLAG_WIDTH;
         }
-        Flags { flags, rows: taken.len() }
+        // A pole passes beside texts of lower rows only: of flags that hang to the right, the
+        // left one is higher; of those that hang to the left, the right one.
+        for i in (0..flags.len()).rev().filter(|&i| !flags[i].left).collect::<Vec<_>>() {
+            let near = flags[i + 1..].iter().filter(|f| f.place < flags[i].place + FLAG_WIDTH);
+            flags[i].row = near.map(|f| f.row + 1).max().unwrap_or(0);
+        }
+        for i in (0..flags.len()).filter(|&i| flags[i].left).collect::<Vec<_>>() {
+            let near = flags[..i].iter().filter(|f| f.place > flags[i].place - FLAG_WIDTH);
+            flags[i].row = near.map(|f| f.row + 1).max().unwrap_or(0);
+        }
+        let rows = flags.iter().map(|f| f.row + 1).max().unwrap_or(0);
+        Flags { flags, rows }
     }
 
     /// All poles, then all texts, so that no pole crosses a text.
     fn write(&self, out: &mut String, distribution: &Distribution, series: &Series, height: f64) {
-        // The first row is the lowest, nearest to the bars.
         let top = |row: usize| (self.rows - 1 - row) as f64 * FLAG_HEIGHT;
-        for &(place, row) in &self.flags {
+        for &Flag { place, row, .. } in &self.flags {
             let x = percent(place);
             let _ = write!(
                 out,
@@ -171,8 +183,7 @@ impl Flags {
                 top(row) + 2.0
             );
         }
-        for (&(place, row), percentile) in self.flags.iter().zip(&series.percentiles) {
-            let left = place > 1.0 - FLAG_WIDTH;
+        for (&Flag { place, row, left }, percentile) in self.flags.iter().zip(&series.percentiles) {
             let _ = write!(
                 out,
                 "<text class=\"flag\" x=\"{}\" y=\"{}\" dx=\"{}\" text-anchor=\"{}\"><tspan class=\"p\">{}</tspan> {}</text>",

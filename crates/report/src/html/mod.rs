@@ -17,7 +17,7 @@ mod timeline;
 mod flame;
 mod trust;
 
-use escape::{anchor, escape};
+use escape::{anchor, escape, prose};
 
 use crate::{
     document::{Block, Document, Findings, Section},
@@ -53,7 +53,7 @@ pub fn document(document: &Document) -> String {
     if !document.answer.is_empty() {
         out.push_str("<section class=\"answer\" id=\"answer\" aria-label=\"The answer\">\n");
         for answer in &document.answer {
-            let _ = writeln!(out, "<p>{}</p>", escape(answer));
+            let _ = writeln!(out, "<p>{}</p>", prose(answer));
         }
         out.push_str("</section>\n");
     }
@@ -115,12 +115,12 @@ fn section(out: &mut String, section: &Section) {
         let _ = writeln!(out, "<h2>{}</h2>", escape(&section.title));
     }
     if let Some(lead) = &section.lead {
-        let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(lead));
+        let _ = writeln!(out, "<p class=\"lead\">{}</p>", prose(lead));
     }
     for block in &section.blocks {
         match block {
             Block::Text(text) => {
-                let _ = writeln!(out, "<p>{}</p>", escape(text));
+                let _ = writeln!(out, "<p>{}</p>", prose(text));
             }
             Block::Table(table) => table::table(out, table),
             Block::Distribution(distribution) => histogram::distribution(out, distribution),
@@ -139,9 +139,9 @@ fn findings(out: &mut String, findings: &Findings) {
     for item in &findings.items {
         let what =
             if item.what.is_empty() { String::new() } else { format!("<b>{}</b> ", escape(&item.what)) };
-        let mut text = format!("{what}{}", escape(&item.found));
+        let mut text = format!("{what}{}", prose(&item.found));
         if let Some(meaning) = &item.meaning {
-            let _ = write!(text, ": {}", escape(meaning));
+            let _ = write!(text, ": {}", prose(meaning));
         }
         trust::item(out, item.level, &text, item.remedy.as_deref());
     }

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{escape::escape, table};
+use super::{
+    escape::{escape, prose},
+    table,
+};
 use crate::{
     document::{Document, Level, Verdict},
     sentences,
@@ -49,7 +52,7 @@ fn entry(out: &mut String, level: Level, text: &str) {
         "<li class=\"l-{}\"><a href=\"#trust\">{}{}</a></li>",
         class(level),
         mark(level),
-        escape(text)
+        prose(text)
     );
 }
 
@@ -80,14 +83,14 @@ pub fn item(out: &mut String, level: Level, html: &str, remedy: Option<&str>) {
 pub fn details(out: &mut String, document: &Document) {
     out.push_str("<section id=\"trust\">\n<h2>Can it be trusted?</h2>\n<ul class=\"findings\">\n");
     if let Some(ledger) = &document.ledger {
-        let text = format!("<b>Events</b> {}", escape(&sentences::ledger(ledger)));
+        let text = format!("<b>Events</b> {}", prose(&sentences::ledger(ledger)));
         item(out, ledger.level(), &text, ledger.remedy.as_deref());
     }
     for limit in &document.limits {
-        item(out, limit.level(), &format!("<b>Limit</b> {}", escape(&sentences::limit(limit))), None);
+        item(out, limit.level(), &format!("<b>Limit</b> {}", prose(&sentences::limit(limit))), None);
     }
     for notice in &document.notices {
-        item(out, notice.level, &escape(&notice.text), notice.remedy.as_deref());
+        item(out, notice.level, &prose(&notice.text), notice.remedy.as_deref());
     }
     out.push_str("</ul>\n");
     if let Some(places) = document.ledger.as_ref().and_then(|l| l.places.as_ref()) {
