@@ -62,7 +62,23 @@ pub fn write(text: &str, path: &Path) -> anyhow::Result<()> {
 
 /// The document of a trace file alone.
 pub fn trace_document(answer: &Answer) -> Document {
-    report::sched::document(&answer.sched, answer.crosscheck.as_ref())
+    let mut document = report::sched::document(&answer.sched, answer.crosscheck.as_ref());
+    if !answer.unseen.is_empty() {
+        let numbers: Vec<String> = answer.unseen.iter().take(10).map(|tid| tid.0.to_string()).collect();
+        let more = if answer.unseen.len() > 10 { ", …" } else { "" };
+        document.notices.push(Notice {
+            level: Level::Warning,
+            text: format!(
+                "{} of the threads asked about {} in no event ({}{more}): they neither ran nor were woken, so they \
+                 slept, or waited for a CPU, all the time",
+                answer.unseen.len(),
+                if answer.unseen.len() == 1 { "is" } else { "are" },
+                numbers.join(", ")
+            ),
+            remedy: Some("ps -L -o tid,stat,comm -p PID tells which: R waits for a CPU, S and D sleep".into()),
+        });
+    }
+    document
 }
 
 /// The document of a run: the trace's, with what the run knows besides.

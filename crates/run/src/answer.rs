@@ -1,6 +1,7 @@
 //! From a trace file to an answer: analyses, cross-check against the kernel's counters, and
 //! the recipe's thresholds.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use analysis::crosscheck::{Circumstances, CrossCheck, crosscheck};
@@ -40,6 +41,8 @@ pub struct Answer {
     pub crosscheck: Option<CrossCheck>,
     /// Control groups that their CPU quota held back, of which a thread was seen.
     pub held_back: Vec<(String, Throttling)>,
+    /// Threads that were asked about and that no event names: they neither ran nor were woken.
+    pub unseen: Vec<Tid>,
 }
 
 /// Share of a value by which two measurements may differ.
@@ -68,7 +71,9 @@ pub fn answer(trace: &Path, question: &Question) -> Result<Answer, SourceError> 
     });
     let held_back = question.counters.iter().flat_map(|counters| counters.held_back(&result));
     let held_back = held_back.map(|(path, counts)| (path.to_owned(), counts)).collect();
-    Ok(Answer { sched: result, crosscheck: check, held_back })
+    let seen: BTreeSet<Tid> = result.threads.iter().map(|thread| thread.key.tid).collect();
+    let unseen = question.threads.iter().copied().filter(|tid| !seen.contains(tid)).collect();
+    Ok(Answer { sched: result, crosscheck: check, held_back, unseen })
 }
 
 fn add_facts(counters: &CounterSpan, options: &mut SchedOptions) {
