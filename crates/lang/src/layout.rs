@@ -9,7 +9,8 @@ use crate::schema::{MapId, Schema, Storage};
 /// Where a map of the schema lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Bytes of the data map, the same for all CPUs.
+    /// Bytes of the data map, the same for all CPUs; right after the value a `u64` that is 1 while the map has
+    /// been set and not been deleted or cleared since.
     Global {
         /// Bytes from the start of the data map.
         offset: u32,
@@ -54,6 +55,15 @@ impl Layout {
         self.places[map.0 as usize]
     }
 
+    /// Offset in the data map of the word that says whether a global map is set.
+    pub fn is_set(&self, schema: &Schema, map: MapId) -> Option<u32> {
+        let size = schema.maps[map.0 as usize].value.size().next_multiple_of(8);
+        match self.place(map) {
+            Place::Global { offset } => Some(offset + size),
+            _ => None,
+        }
+    }
+
     /// Offset in the data map of a byte of a CPU's block.
     pub fn on_cpu(&self, cpu: u32, offset: u32) -> usize {
         self.cpu_start as usize + cpu as usize * self.cpu_stride as usize + offset as usize
@@ -77,7 +87,7 @@ impl Layout {
             let place = match map.storage {
                 Storage::Scalar => {
                     let offset = global;
-                    global += size;
+                    global += size + 8;
                     Place::Global { offset }
                 }
                 Storage::PerCpuScalar => {

@@ -193,7 +193,9 @@ impl Trace {
         let stop = StopToken::new()?;
         let _signals = SignalsStop::route_to(&stop);
         let mut file = match &self.output {
-            Some(path) => Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
+            Some(path) => {
+                Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
+            }
             None => None,
         };
         let mut stdout = io::stdout().lock();
@@ -230,7 +232,10 @@ impl Trace {
         if self.chosen {
             return writeln!(stderr, "the verifier's log:\n{}", refused.log);
         }
-        writeln!(stderr, "-v prints the verifier's log whole; a program that lotse accepts and the kernel does not is a fault of lotse: please report it")
+        writeln!(
+            stderr,
+            "-v prints the verifier's log whole; a program that lotse accepts and the kernel does not is a fault of lotse: please report it"
+        )
     }
 
     fn print_statistics(
@@ -248,7 +253,11 @@ impl Trace {
             Err(error) => return Err(error.into()),
         };
         let out = console.out();
-        writeln!(out, "{:>7} {:>8} {:>7} {:>9} {:>9}  program", "insns", "walked", "stack", "verify", "machine")?;
+        writeln!(
+            out,
+            "{:>7} {:>8} {:>7} {:>9} {:>9}  program",
+            "insns", "walked", "stack", "verify", "machine"
+        )?;
         for row in rows {
             let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
             writeln!(
@@ -288,7 +297,9 @@ impl Trace {
         let cgroup = self.cgroup.as_ref().map(|path| {
             use std::os::unix::fs::MetadataExt;
             let metadata = std::fs::metadata(path);
-            metadata.map(|metadata| metadata.ino()).with_context(|| format!("there is no control group {}", path.display()))
+            metadata
+                .map(|metadata| metadata.ino())
+                .with_context(|| format!("there is no control group {}", path.display()))
         });
         Ok(Filters {
             pids: self.pid.clone(),
@@ -366,7 +377,11 @@ fn say_account(finished: &run::program::Finished) -> io::Result<()> {
     let mut stderr = io::stderr();
     for program in &finished.account.programs {
         let kept = program.seen - program.filtered.min(program.seen);
-        writeln!(stderr, "{}: seen {} = kept {kept} + filtered {}", program.name, program.seen, program.filtered)?;
+        writeln!(
+            stderr,
+            "{}: seen {} = kept {kept} + filtered {}",
+            program.name, program.seen, program.filtered
+        )?;
     }
     Ok(())
 }

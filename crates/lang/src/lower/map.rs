@@ -49,6 +49,13 @@ impl Builder<'_, '_> {
         }
     }
 
+    /// Notes that a map without key has been set or deleted: only then it prints.
+    fn mark_set(&mut self, map: MapId, set: bool) {
+        if let Some(offset) = self.shared.layout.is_set(self.shared.schema, map) {
+            self.store(Size::D, Mem::map(DATA, offset), Val::Imm(set.into()));
+        }
+    }
+
     /// The address of an entry's value, 0 if there is none.
     pub fn map_lookup(&mut self, map: MapId, key: &Expr) -> V {
         let key = self.key(key);
@@ -109,6 +116,7 @@ impl Builder<'_, '_> {
             } else {
                 self.store_value(value, mem, Pad::Any);
             }
+            self.mark_set(map, true);
             return;
         };
         let Some(index) = self.kernel_map(map) else { return };
@@ -194,7 +202,9 @@ impl Builder<'_, '_> {
         let Some(key) = key else {
             let per_cpu = matches!(self.shared.layout.place(map), Place::PerCpu { .. });
             let Some(mem) = self.keyless(map) else { return Val::Imm(0) };
-            return self.step_at(mem, by, post, ty, !per_cpu);
+            let value = self.step_at(mem, by, post, ty, !per_cpu);
+            self.mark_set(map, true);
+            return value;
         };
         let key = self.key(key);
         let result = self.register();
@@ -241,6 +251,7 @@ impl Builder<'_, '_> {
             if let Some(mem) = self.keyless(map) {
                 self.zero(mem, size);
             }
+            self.mark_set(map, false);
             return Val::Imm(1);
         };
         let Some(index) = self.kernel_map(map) else { return Val::Imm(0) };

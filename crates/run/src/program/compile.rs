@@ -61,7 +61,9 @@ pub fn compile(
             for error in errors {
                 let at = source.line_column(error.span.start);
                 let name = source.name(error.span.start);
-                outcome.report.push_str(&format!("{name}:{}:{}: ERROR: {}\n", at.line, at.column, error.message));
+                outcome
+                    .report
+                    .push_str(&format!("{name}:{}:{}: ERROR: {}\n", at.line, at.column, error.message));
             }
             return outcome;
         }

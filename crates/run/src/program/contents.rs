@@ -28,21 +28,27 @@ pub struct Maps<'a> {
 }
 
 impl Maps<'_> {
-    /// Reads a whole map. A scalar that no program has set has no entry: as far as can be told, since a
-    /// value of zero bytes is one only if `ran` says that a program's body ran.
-    pub fn read(&self, id: MapId, ran: bool) -> Result<Contents, Refused> {
+    /// Reads a whole map. A map without key that no program has set has no entry.
+    pub fn read(&self, id: MapId) -> Result<Contents, Refused> {
         let map = &self.schema.maps[id.0 as usize];
         let size = map.value.size() as usize;
         let values: Vec<Vec<u8>> = match (self.layout.place(id), self.data) {
-            (Place::Map(index), _) => return Ok(self.entries(index, size, map.storage)),
-            (Place::Global { offset }, Some(data)) => vec![data.copy(offset as usize, size)],
+            (Place::Map(index), _) => return self.entries(index, size, map.storage),
+            (Place::Global { offset }, Some(data)) => {
+                let set =
+                    self.layout.is_set(self.schema, id).is_none_or(|word| data.load(word as usize) != 0);
+                if !set {
+                    return Ok(Contents::default());
+                }
+                vec![data.copy(offset as usize, size)]
+            }
             (Place::PerCpu { offset }, Some(data)) => {
                 (0..self.cpus).map(|cpu| data.copy(self.layout.on_cpu(cpu, offset), size)).collect()
             }
             _ => return Ok(Contents::default()),
         };
-        let untouched = values.iter().all(|value| value.iter().all(|byte| *byte == 0));
-        if untouched && (map.value.is_aggregate() || !ran) {
+        // Aggregates tell by their contents: a CPU that saw a value has a word that is not zero.
+        if map.storage.per_cpu() && values.iter().all(|value| value.iter().all(|byte| *byte == 0)) {
             return Ok(Contents::default());
         }
         Ok(Contents { entries: vec![(vec![], values)] })
@@ -51,23 +57,28 @@ impl Maps<'_> {
     /// Reads one entry.
     pub fn read_entry(&self, id: MapId, key: &[u8]) -> Result<Contents, Refused> {
         let map = &self.schema.maps[id.0 as usize];
-        let Place::Map(index) = self.layout.place(id) else { return self.read(id, true) };
+        let Place::Map(index) = self.layout.place(id) else { return self.read(id) };
         let Some(value) = self.kernel[index as usize].lookup(key)? else { return Ok(Contents::default()) };
         let values = split(&value, map.value.size() as usize, map.storage);
         Ok(Contents { entries: vec![(key.to_vec(), values)] })
     }
 
-    fn entries(&self, index: u32, size: usize, storage: Storage) -> Contents {
-        let entries = self.kernel[index as usize].entries().unwrap_or_default();
+    fn entries(&self, index: u32, size: usize, storage: Storage) -> Result<Contents, Refused> {
+        let entries = self.kernel[index as usize].entries()?;
         let rows = entries.iter().map(|(key, value)| (key.to_vec(), split(value, size, storage)));
-        Contents { entries: rows.collect() }
+        Ok(Contents { entries: rows.collect() })
     }
 
     /// `clear(@m)`: no entry is left.
     pub fn clear(&self, id: MapId) -> Result<(), Refused> {
         match self.layout.place(id) {
             Place::Map(index) => self.kernel[index as usize].clear(),
-            _ => self.zero(id),
+            _ => {
+                if let (Some(word), Some(data)) = (self.layout.is_set(self.schema, id), self.data) {
+                    data.store(word as usize, 0);
+                }
+                self.zero(id)
+            }
         }
     }
 

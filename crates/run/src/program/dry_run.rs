@@ -54,7 +54,8 @@ fn number_after(text: &str, words: &str) -> Option<u64> {
 mod tests {
     #[test]
     fn numbers_are_found_behind_their_words() {
-        let text = "verification time 81 usec\nstack depth 16+8\nprocessed 24 insns (limit 1000000) max_states";
+        let text =
+            "verification time 81 usec\nstack depth 16+8\nprocessed 24 insns (limit 1000000) max_states";
         assert_eq!(super::number_after(text, "processed "), Some(24));
         assert_eq!(super::number_after(text, "verification time "), Some(81));
         assert_eq!(super::number_after(text, "nothing "), None);

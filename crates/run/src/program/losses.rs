@@ -87,9 +87,4 @@ impl Account {
         }
         account
     }
-
-    /// Whether any program's body ran.
-    pub fn ran(&self) -> bool {
-        self.programs.iter().any(|program| program.seen > program.filtered)
-    }
 }

@@ -95,7 +95,7 @@ impl Printer<'_, '_> {
             }
             EmitKind::PrintMap(map) => {
                 let options = ShowOptions { top: number(0), divisor: number(1), ..ShowOptions::default() };
-                self.map(*map, options, true)?;
+                self.map(*map, options)?;
             }
             EmitKind::PrintMapElement(map) => {
                 let key = emitted.arguments.first().map_or(vec![], |argument| key_bytes(argument, record));
@@ -171,8 +171,8 @@ impl Printer<'_, '_> {
     }
 
     /// Prints a map.
-    pub fn map(&mut self, id: MapId, options: ShowOptions, ran: bool) -> Result<(), RecordError> {
-        let contents = self.maps.read(id, ran)?;
+    pub fn map(&mut self, id: MapId, options: ShowOptions) -> Result<(), RecordError> {
+        let contents = self.maps.read(id)?;
         let shown = self.shown(id, &contents.entries, options);
         Ok(self.output.map(&shown)?)
     }

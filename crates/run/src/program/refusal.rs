@@ -9,7 +9,8 @@ use lang::source::Span;
 pub fn explained(compiled: &Compiled, refused: &LoadRefused) -> String {
     let Some(program) = compiled.image.programs.get(refused.program) else { return refused.to_string() };
     let slot = last_slot(&refused.log);
-    let span = slot.and_then(|slot| program.span_at(slot)).map(|span| Span { start: span.start, end: span.end });
+    let span =
+        slot.and_then(|slot| program.span_at(slot)).map(|span| Span { start: span.start, end: span.end });
     let words = last_words(&refused.log).unwrap_or_else(|| refused.to_string());
     let place = span.map_or_else(|| program.name.clone(), |span| compiled.place(span));
     let quoted = span.map_or_else(String::new, |span| compiled.quoted(span));

@@ -244,7 +244,7 @@ pub fn run(
         let mut order: Vec<usize> = (0..compiled.schema.maps.len()).collect();
         order.sort_by_key(|index| &compiled.schema.maps[*index].name);
         for index in order {
-            printer.map(MapId(index as u32), ShowOptions::default(), account.ran())?;
+            printer.map(MapId(index as u32), ShowOptions::default())?;
         }
     }
     printer.output.flush()?;
