@@ -13,7 +13,9 @@ fn facts() -> SavedFacts {
     (facts.release, facts.machine, facts.possible_cpus) = ("6.12.0".into(), "x86_64".into(), 2);
     facts.tracepoints = vec!["sched:sched_switch".into(), "syscalls:sys_enter_openat".into()];
     facts.functions = vec!["vfs_read".into()];
-    facts.features = [Feature::Kprobes, Feature::TpBtf].into();
+    facts.features =
+        [Feature::Kprobes, Feature::TpBtf, Feature::BpfLoop, Feature::ForEachMapElem, Feature::InstructionsV4].into();
+    facts.helpers = bpf::ProgramType::ALL.map(|kind| (kind, (1..=211).collect())).into();
     facts
 }
 
@@ -110,7 +112,10 @@ fn random_well_typed_programs_pass_the_checker() {
         let text = program(seed, &Shape::default());
         assert_eq!(text, program(seed, &Shape::default()));
         let front = front(&text, &Options::default(), &facts);
-        assert!(front.hir.is_some(), "seed {seed}\n{text}\n{}", front.report());
+        let Some(hir) = &front.hir else { panic!("seed {seed}\n{text}\n{}", front.report()) };
+        if let Err(why) = lang::lower::compile(hir, &facts, Some(&front.source)) {
+            panic!("seed {seed}\n{text}\n{why:?}");
+        }
     }
 }
 
