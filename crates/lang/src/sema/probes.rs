@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use bpf::KernelFacts;
-use bpf::btf::{KindSet, TypeId};
+use bpf::btf::{Kind, KindSet, TypeId};
 use bpf::facts::Feature;
 use trace::format::EventFormat;
 
@@ -642,7 +642,10 @@ impl<'a> Expander<'a> {
             }
             let middle = module.as_deref().map_or(String::new(), |module| format!("{module}:"));
             let probe_name = format!("rawtracepoint:{middle}{name}");
-            let typed = self.facts.has(Feature::TpBtf) && found.is_some();
+            let readable = found.as_ref().is_none_or(|(blob, found)| {
+                !uses_arguments(point.uses) || found.parameters.iter().all(|parameter| self.readable(*blob, parameter.type_id))
+            });
+            let typed = self.facts.has(Feature::TpBtf) && found.is_some() && readable;
             let (btf_id, args, shape) = match found {
                 None => (0, Args::None, String::new()),
                 Some((blob, found)) => {
@@ -671,6 +674,20 @@ impl<'a> Expander<'a> {
             return self.missing(point, finding);
         }
         Ok(out)
+    }
+
+    /// Whether the verifier lets a typed program read an argument of this type: numbers, and
+    /// pointers to structs, numbers and void (`btf_ctx_access` of kernel/bpf/btf.c).
+    fn readable(&self, blob: usize, id: TypeId) -> bool {
+        let Some(btf) = self.resolver.blob(blob) else { return false };
+        match btf.resolve(id).map(|ty| ty.kind) {
+            Some(Kind::Pointer(to)) => matches!(
+                btf.resolve(to).map(|ty| ty.kind),
+                Some(Kind::Void | Kind::Int { .. } | Kind::Struct { .. } | Kind::Union { .. } | Kind::Forward { .. })
+            ),
+            Some(Kind::Int { .. } | Kind::Enum { .. }) => true,
+            _ => false,
+        }
     }
 
     fn trampoline(&self, point: &Point<'_>) -> Result<Vec<Resolved>, Box<Diagnostic>> {
@@ -1169,6 +1186,11 @@ impl<'a> Expander<'a> {
         let attach = Attach::Iterator { kind: kind.text.clone(), btf_id, pin };
         Ok(vec![self.resolved(point, ProgramKind::Iterator, name, attach, Args::Iterator(record), None)])
     }
+}
+
+/// Whether arguments are read, by name or number.
+fn uses_arguments(uses: &Uses) -> bool {
+    uses.args() || uses.arg_count() > 0
 }
 
 /// Pointers of a type point into user memory.
