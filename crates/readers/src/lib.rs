@@ -10,6 +10,7 @@ mod unpack;
 mod merge;
 pub mod trace_dat;
 pub mod perf_data;
+pub mod text;
 pub mod survey;
 
 use std::{
@@ -24,7 +25,7 @@ pub use survey::{Survey, survey};
 
 /// Opens a trace of any format that is understood.
 pub fn open(input: Arc<dyn Input>) -> Result<Box<dyn Source>, SourceError> {
-    let mut start = [0; 64];
+    let mut start = vec![0; 16 << 10];
     let length = match input.read_at(&mut start, 0) {
         Ok(length) => length,
         Err(error) => return Err(input::wrong(&*input, 0, error.to_string())),
@@ -36,11 +37,14 @@ pub fn open(input: Arc<dyn Input>) -> Result<Box<dyn Source>, SourceError> {
     if perf_data::is_perf_data(start) {
         return Ok(Box::new(perf_data::PerfData::open(input)?));
     }
+    if text::is_text_trace(start) {
+        return Ok(Box::new(text::TextTrace::open(input)?));
+    }
     let reason = match start {
         [] => "the file is empty".to_owned(),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => "packed with zstd: unpack it first (`unzstd FILE`)".to_owned(),
         [0x1f, 0x8b, ..] => "packed with gzip: unpack it first (`gunzip FILE`)".to_owned(),
-        _ => "not a trace of a known format (known: trace.dat of versions 6 and 7, perf.data)".to_owned(),
+        _ => "not a trace of a known format (known: trace.dat of versions 6 and 7, perf.data, text of ftrace, trace-cmd report and perf script)".to_owned(),
     };
     Err(input::wrong(&*input, 0, reason))
 }
