@@ -28,7 +28,7 @@ pub(crate) struct Run {
 /// [`Run::slot`] of the idle thread.
 pub(crate) const IDLE_SLOT: Slot = u32::MAX;
 
-const RUNS_KEPT: usize = 256;
+const RUNS_KEPT: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct CpuState {
