@@ -9,3 +9,4 @@ mod known_truth;
 mod mistakes;
 mod record_info;
 mod run_report;
+mod sched_peers;
