@@ -9,7 +9,7 @@ use super::memory::Mem;
 use super::object::{ALWAYS_PADDED, Pad};
 use crate::hir::{Expr, ExprKind, Intrinsic};
 use crate::lir::{Source, V, Val};
-use crate::schema::{Counter, EmitId, EmitKind, TEXT_CUT};
+use crate::schema::{Counter, EmitId, EmitKind, EmittedRecord, TEXT_CUT};
 use crate::types::{Space, Type};
 
 /// `BPF_RB_NO_WAKEUP`: the tracer polls; a wake-up for each record would measure itself.
@@ -36,7 +36,7 @@ impl Builder<'_, '_> {
         let record_memory = if fixed && layout.max_size <= STACK_OBJECT * 2 && self.stack_has(layout.max_size) {
             Mem::stack(self.stack_object(layout.max_size))
         } else {
-            self.scratch(layout.max_size)
+            self.record_memory(&layout)
         };
         let mut tail = Tail { fixed: layout.fixed_size, dynamic: None };
         let mut written = 8;
@@ -57,6 +57,12 @@ impl Builder<'_, '_> {
         self.zero_gap(record_memory, written, layout.fixed_size);
         let wake = if matches!(layout.kind, EmitKind::Exit) { FORCE_WAKEUP } else { NO_WAKEUP };
         self.finish_record(record, record_memory, tail, wake);
+    }
+
+    /// Room for a record. The verifier does not see that rounding up to 8 bytes and down again keeps a bound,
+    /// so each text needs up to 7 bytes more for its eyes.
+    fn record_memory(&mut self, layout: &EmittedRecord) -> Mem {
+        self.scratch(layout.max_size + 8 * layout.arguments.len() as u32)
     }
 
     fn zero_gap(&mut self, record: Mem, from: u32, to: u32) {
@@ -264,7 +270,7 @@ impl Builder<'_, '_> {
     /// `join(array, separator)`: strings of an array of `char *`, up to the first null.
     pub fn join(&mut self, record: EmitId, array: &Expr, most: u32) {
         let layout = self.shared.schema.records[record.0 as usize].clone();
-        let memory = self.scratch(layout.max_size);
+        let memory = self.record_memory(&layout);
         self.zero(memory.plus(8), layout.fixed_size.saturating_sub(8));
         let (user, inner_user) = match &array.ty {
             Type::Pointer { to, space } => {
@@ -316,7 +322,7 @@ impl Builder<'_, '_> {
             return Val::Imm(0);
         };
         let (Type::String(room) | Type::Buffer(room)) = packet.ty else { return Val::Imm(0) };
-        let memory = self.scratch(layout.max_size);
+        let memory = self.record_memory(&layout);
         self.zero(memory.plus(8), layout.fixed_size.saturating_sub(8));
         let skb = self.scalar(&arguments[0]);
         let length = self.scalar(&arguments[1]);
