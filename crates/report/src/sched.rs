@@ -17,6 +17,7 @@ use crate::{
 mod charts;
 mod checks;
 mod groups;
+mod meanwhile;
 mod provenance;
 mod threads;
 mod waits;
@@ -41,6 +42,7 @@ pub fn document(result: &SchedResult, crosscheck: Option<&CrossCheck>) -> Docume
     section(findings(result));
     section(waits::section(result));
     section(threads::section(result));
+    section(meanwhile::section(result));
     section(waits::longest(result));
     section(threads::budget(result));
     section(charts::cpus(result));

@@ -9,6 +9,7 @@ use super::{
     cpus::CpuState,
     findings,
     folded::Folded,
+    had_cpu::had_cpu,
     groups::{
         BLOCKED, BY_CPU, BY_POLICY, BY_PRIORITY, BY_REASON, BY_STATE, GroupTable, NO_GROUP, PREEMPTION,
         PRIORITIES, TOTAL, WAKEUP, policy_of,
@@ -85,7 +86,7 @@ pub(crate) fn result(
 ) -> SchedResult {
     let span = machine.counted_span();
     let mut threads: Vec<ThreadReport> = Vec::new();
-    let Folded { sum: folded, mut moves, mut beside, mut held } = std::mem::take(&mut machine.folded);
+    let Folded { sum: folded, mut moves, mut beside, mut held, kept_others } = std::mem::take(&mut machine.folded);
     for (slot, thread) in machine.threads.list.iter().enumerate().filter(|(_, t)| is_reported(t)) {
         threads.push(thread_report(&machine, slot as Slot, table, summaries));
         moves.merge(&thread.totals.migrations);
@@ -117,6 +118,7 @@ pub(crate) fn result(
             None => result.losses.uncounted += 1,
         }
     }
+    result.wait.meanwhile = had_cpu(&machine, kept_others);
     result.long_waits = machine.out.long.into_sorted();
     result.findings = findings::of(&result);
     result

@@ -54,6 +54,11 @@ pub(crate) struct CpuState {
     pub waiting: u32,
     pub waiting_since: u64,
     pub most_waiting: u32,
+    /// Threads that are counted among the waiting, and their waiting time since whoever runs
+    /// here was switched to.
+    held: u32,
+    held_since: u64,
+    held_ns: u64,
     pub lane: LaneColumns,
     runs: Vec<Run>,
     runs_next: usize,
@@ -89,10 +94,21 @@ impl CpuState {
             waiting: 0,
             waiting_since: 0,
             most_waiting: 0,
+            held: 0,
+            held_since: 0,
+            held_ns: 0,
             lane: LaneColumns::default(),
             runs: Vec::new(),
             runs_next: 0,
         }
+    }
+
+    #[inline]
+    fn settle_held(&mut self, now: u64, from_window: u64) {
+        if self.held > 0 {
+            self.held_ns += u64::from(self.held) * now.saturating_sub(self.held_since.max(from_window));
+        }
+        self.held_since = now;
     }
 
     /// Remembers a piece of its time.
@@ -242,6 +258,24 @@ impl Cpus {
         if now >= self.window_start {
             state.most_waiting = state.most_waiting.max(state.waiting);
         }
+    }
+
+    /// One counted thread more (or less) waits for `cpu` from `now` on.
+    #[inline]
+    pub fn hold(&mut self, cpu: u16, now: u64, more: bool) {
+        let from_window = self.window_start;
+        let Some(state) = self.list.get_mut(cpu as usize) else { return };
+        state.settle_held(now, from_window);
+        state.held = if more { state.held + 1 } else { state.held.saturating_sub(1) };
+    }
+
+    /// Waiting time of counted threads on `cpu`'s queue since this was last asked.
+    #[inline]
+    pub fn take_held(&mut self, cpu: u16, now: u64) -> u64 {
+        let from_window = self.window_start;
+        let state = &mut self.list[cpu as usize];
+        state.settle_held(now, from_window);
+        std::mem::take(&mut state.held_ns)
     }
 
     /// A thread thought to wait for `cpu` since `from` did not; it is off the queue already.

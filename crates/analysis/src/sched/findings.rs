@@ -1,6 +1,6 @@
 //! What a reader should be told first, in plain sentences.
 
-use super::result::{CpuReport, Finding, SchedResult, Weight};
+use super::result::{CpuHolder, CpuReport, Finding, HadCpu, SchedResult, Weight};
 use crate::units::{counted, duration, share};
 
 /// All findings, those that matter most first.
@@ -24,6 +24,7 @@ const ALL: &[Find] = &[
     unclosed_budgets,
     waits,
     who_waits,
+    had_cpu,
     held_back,
     idle_beside,
     uneven_cpus,
@@ -172,6 +173,47 @@ fn who_waits(result: &SchedResult, findings: &mut Vec<Finding>) {
         share(waited, first.budget.span_ns),
     );
     push(findings, "who_waits", Weight::Note, text);
+}
+
+fn had_cpu(result: &SchedResult, findings: &mut Vec<Finding>) {
+    let holders = &result.wait.meanwhile;
+    let time = |wanted: fn(&CpuHolder) -> bool| -> u64 {
+        holders.iter().filter(|h| wanted(&h.who)).map(|h| h.others_waited_ns).sum()
+    };
+    let others = time(|who| matches!(who, CpuHolder::NotCounted(_)));
+    let own = time(|who| matches!(who, CpuHolder::Counted(_)));
+    let all: u64 = time(|_| true);
+    if all == 0 {
+        return;
+    }
+    let first = |wanted: fn(&CpuHolder) -> bool| {
+        let named = |holder: &HadCpu| match &holder.who {
+            CpuHolder::Counted(name) | CpuHolder::NotCounted(name) => {
+                format!("{name} ({})", share(holder.others_waited_ns, all))
+            }
+            CpuHolder::Idle | CpuHolder::Unknown => String::new(),
+        };
+        let names: Vec<String> = holders.iter().filter(|h| wanted(&h.who)).take(3).map(named).collect();
+        names.join(", ")
+    };
+    if others == 0 {
+        let names = first(|who| matches!(who, CpuHolder::Counted(_)));
+        if names.is_empty() {
+            return;
+        }
+        let text = format!("While threads waited, their CPU was busy with {names}.");
+        return push(findings, "had_cpu", Weight::Note, text);
+    }
+    // Others are the cause where they had the CPU for most of the waiting.
+    let weight = if others * 2 > all { Weight::Notable } else { Weight::Note };
+    let text = format!(
+        "While they waited, threads that were not asked about had their CPU for {} of the time, first of all {}; \
+         the threads asked about themselves for {}.",
+        share(others, all),
+        first(|who| matches!(who, CpuHolder::NotCounted(_))),
+        share(own, all),
+    );
+    push(findings, "had_cpu", weight, text);
 }
 
 fn held_back(result: &SchedResult, findings: &mut Vec<Finding>) {

@@ -1,5 +1,9 @@
 //! Exited threads beyond the number that have a row of their own.
 
+use std::collections::HashMap;
+
+use trace::Comm;
+
 use super::{
     budget::budget,
     result::{FoldedThreads, IdleBeside, Migrations, TimeBudget},
@@ -12,10 +16,14 @@ pub(crate) struct Folded {
     pub moves: Migrations,
     pub beside: IdleBeside,
     pub held: IdleBeside,
+    /// Time that counted threads waited for the CPU of these, by their name and whether they
+    /// are counted themselves: how many, and the time.
+    pub kept_others: HashMap<(Comm, bool), (u64, u64)>,
 }
 
 impl Folded {
     pub fn add(&mut self, thread: &Thread, span: Option<(u64, u64)>) {
+        self.add_kept(thread);
         if !thread.counted || thread.phase == Phase::Unseen {
             return;
         }
@@ -31,6 +39,17 @@ impl Folded {
         self.moves.merge(&totals.migrations);
         self.beside.merge(&totals.idle_beside);
         self.held.merge(&totals.held_back);
+    }
+}
+
+impl Folded {
+    /// Adds what a thread kept others waiting.
+    pub fn add_kept(&mut self, thread: &Thread) {
+        if thread.totals.kept_others > 0 {
+            let sum = self.kept_others.entry((thread.comm, thread.counted)).or_default();
+            sum.0 += 1;
+            sum.1 += thread.totals.kept_others;
+        }
     }
 }
 

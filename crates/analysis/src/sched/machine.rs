@@ -121,6 +121,10 @@ pub(crate) struct Machine<O> {
     held_floor: u64,
     /// Exited threads that have no row any more.
     pub folded: Folded,
+    /// Time that counted threads waited for a CPU that idled, or ran nobody knows whom.
+    pub kept_by_idle: u64,
+    /// See `kept_by_idle`.
+    pub kept_by_unknown: u64,
     /// So many threads are too many.
     thread_limit: usize,
     max_threads: usize,
@@ -177,6 +181,8 @@ impl<O: Output> Machine<O> {
             idle_floor: options.idle_floor_ns,
             held_floor: options.held_floor_ns,
             folded: Folded::default(),
+            kept_by_idle: 0,
+            kept_by_unknown: 0,
             thread_limit: options.max_threads.max(16).saturating_mul(2),
             max_threads: options.max_threads.max(16),
         }
@@ -471,7 +477,11 @@ impl<O: Output> Machine<O> {
     /// Takes a thread off the queue it waits on; the time beside an idle CPU.
     #[inline]
     fn stop_waiting(&mut self, slot: Slot, now: u64) -> u64 {
-        self.cpus.waiting(self.threads.list[slot as usize].queue_cpu, now, false);
+        let thread = &self.threads.list[slot as usize];
+        self.cpus.waiting(thread.queue_cpu, now, false);
+        if thread.counted {
+            self.cpus.hold(thread.queue_cpu, now, false);
+        }
         self.beside.end(slot, now, &mut self.threads.list)
     }
 
@@ -503,6 +513,9 @@ impl<O: Output> Machine<O> {
         thread.idle_mark = self.cpus.idle_time(queue, now);
         thread.woken_waiting = cause != WaitCause::Preemption;
         self.cpus.waiting(queue, now, true);
+        if self.threads.list[slot as usize].counted {
+            self.cpus.hold(queue, now, true);
+        }
         self.beside.update(slot, now, &mut self.threads.list, &self.allowed, &self.cpus);
     }
 
@@ -514,6 +527,10 @@ impl<O: Output> Machine<O> {
         }
         self.cpus.waiting(from, now, false);
         self.cpus.waiting(to, now, true);
+        if self.threads.list[slot as usize].counted {
+            self.cpus.hold(from, now, false);
+            self.cpus.hold(to, now, true);
+        }
         self.learn_allowed(slot, to);
         self.threads.list[slot as usize].queue_cpu = to;
         self.threads.list[slot as usize].idle_mark = self.cpus.idle_time(to, now);
@@ -571,6 +588,10 @@ impl<O: Output> Machine<O> {
         if now >= self.window.0 {
             self.cpus.list[cpu as usize].switches += 1;
         }
+        let held = self.cpus.take_held(cpu, now);
+        if held > 0 {
+            self.charge(cpu, event.prev_tid, held);
+        }
         let prev = self.leave(cpu, now, event);
         if let (Some(slot), Some(process), Trust::Yes) = (prev, process, self.trust) {
             self.threads.list[slot as usize].process = Some(process);
@@ -587,6 +608,18 @@ impl<O: Output> Machine<O> {
         } else {
             self.impossible += 1;
             self.set_current(cpu, Current::Unknown, now);
+        }
+    }
+
+    /// Counted threads waited while `cpu` was with whom `prev_tid` says, if that was known.
+    #[inline]
+    fn charge(&mut self, cpu: u16, prev_tid: Tid, held: u64) {
+        match self.cpus.list[cpu as usize].current {
+            Current::Thread(slot) if self.threads.list[slot as usize].key.tid == prev_tid => {
+                self.threads.list[slot as usize].totals.kept_others += held;
+            }
+            Current::Idle if prev_tid == Tid::IDLE => self.kept_by_idle += held,
+            _ => self.kept_by_unknown += held,
         }
     }
 
@@ -1225,6 +1258,12 @@ impl<O: Output> Machine<O> {
         self.end = self.end.min(self.window.1);
         let end = self.end;
         for cpu in 0..self.cpus.list.len() as u16 {
+            let held = self.cpus.take_held(cpu, end);
+            let tid = match self.cpus.list[cpu as usize].current {
+                Current::Thread(slot) => self.threads.list[slot as usize].key.tid,
+                _ => Tid::IDLE,
+            };
+            self.charge(cpu, tid, held);
             if self.cpus.list[cpu as usize].seen {
                 self.cpus.account(cpu, end);
             }

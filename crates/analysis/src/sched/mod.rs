@@ -19,6 +19,7 @@ mod groups;
 mod long;
 mod values;
 mod refine;
+mod had_cpu;
 mod findings;
 mod assemble;
 mod analyse;

@@ -218,12 +218,40 @@ pub struct WaitReport {
     pub by_policy: Vec<GroupWait>,
     /// By cgroup, where the run knows it.
     pub by_cgroup: Vec<GroupWait>,
+    /// Who had the CPU while threads waited for it, the most time first: the sum over all is
+    /// the waiting time, complete waits or not.
+    pub meanwhile: Vec<HadCpu>,
     /// All waits over time.
     pub heat: HeatMap,
     /// Waits after a wakeup over time.
     pub heat_wakeup: HeatMap,
     /// Waits after preemption over time.
     pub heat_preemption: HeatMap,
+}
+
+/// Threads of one name, and how long others waited for the CPU that they had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HadCpu {
+    /// Who.
+    pub who: CpuHolder,
+    /// How many threads of this name.
+    pub threads: u64,
+    /// Waiting time of others meanwhile: two that wait for a millisecond are two milliseconds.
+    pub others_waited_ns: u64,
+}
+
+/// Who had a CPU.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CpuHolder {
+    /// Threads of this name that are counted themselves.
+    Counted(String),
+    /// Threads of this name that are not among those asked for.
+    NotCounted(String),
+    /// Nobody: the CPU idled, and the waiting were held back or on their way.
+    Idle,
+    /// Not known: a loss, a gap, or before the first event.
+    Unknown,
 }
 
 /// The waits of one group.

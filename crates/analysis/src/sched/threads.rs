@@ -84,6 +84,8 @@ pub(crate) struct Totals {
     pub migrations: Migrations,
     pub idle_beside: IdleBeside,
     pub held_back: IdleBeside,
+    /// Time that counted threads waited for the CPU this one was on.
+    pub kept_others: u64,
 }
 
 impl BlockReason {

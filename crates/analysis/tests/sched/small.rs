@@ -3,7 +3,8 @@
 use analysis::sched::{
     SchedOptions, analyse,
     options::AffinityFact,
-    result::{BlockReason, Waker},
+    SchedResult,
+    result::{BlockReason, HadCpu, Waker},
 };
 use testkit::scenario::Scenario;
 use trace::{Cpu, Nanos, Tid, ident::ThreadKey};
@@ -397,6 +398,32 @@ fn a_long_wait_tells_who_ran_meanwhile() {
     );
     let who: Vec<_> = wait.meanwhile.iter().map(|m| (m.name.as_str(), m.time_ns, m.runs)).collect();
     assert_eq!(who, [("a", 70, 2), ("b", 20, 1)]);
+}
+
+#[test]
+fn who_had_the_cpu_while_others_waited_adds_up_to_the_waiting() {
+    let trace = "100 0 switch idle R -> a/10
+         110 0 waking b/11 -> 0
+         120 0 switch a/10 R -> c/12
+         150 0 switch c/12 S -> b/11
+         155 0 switch b/11 S -> idle
+         165 0 switch idle R -> a/10
+         170 0 switch a/10 S -> idle";
+    let meanwhile = |result: &SchedResult| {
+        let line = |h: &HadCpu| format!("{:?} {} {}", h.who, h.threads, h.others_waited_ns);
+        result.wait.meanwhile.iter().map(line).collect::<Vec<_>>()
+    };
+    // a waits 120..165, b 110..150; c was never seen to become runnable.
+    let all = run(trace);
+    assert_eq!(
+        meanwhile(&all),
+        ["Counted(\"c\") 1 60", "Counted(\"a\") 1 10", "Idle 0 10", "Counted(\"b\") 1 5"].map(String::from)
+    );
+    assert_eq!(all.wait.total.sum_ns, 85);
+    // Asked about b alone, only its waiting counts.
+    let options = SchedOptions { threads: vec![Tid(11)], ..SchedOptions::default() };
+    let only = analyse(&mut Scenario::parse(trace), &options);
+    assert_eq!(meanwhile(&only), ["NotCounted(\"c\") 1 30", "NotCounted(\"a\") 1 10"].map(String::from));
 }
 
 #[test]
