@@ -155,7 +155,7 @@ impl Flags {
         // to the left, hangs to the left itself.
         for i in (0..flags.len()).rev() {
             let place = flags[i].place;
-            let beside = flags[i + 1..].iter().any(|f| f.left && f.place < place + 2.0 * FLAG_WIDTH);
+            let beside = flags[i + 1..].iter().any(|f| f.left && f.place < place + FLAG_WIDTH);
             flags[i].left = place > 1.0 - FLAG_WIDTH || beside && place > FLAG_WIDTH;
         }
         // A pole passes beside texts of lower rows only: of flags that hang to the right, the
@@ -165,7 +165,9 @@ impl Flags {
             flags[i].row = near.map(|f| f.row + 1).max().unwrap_or(0);
         }
         for i in (0..flags.len()).filter(|&i| flags[i].left).collect::<Vec<_>>() {
-            let near = flags[..i].iter().filter(|f| f.place > flags[i].place - FLAG_WIDTH);
+            // A text to the right of its pole reaches further.
+            let reach = |f: &&Flag| if f.left { FLAG_WIDTH } else { 2.0 * FLAG_WIDTH };
+            let near = flags[..i].iter().filter(|f| f.place > flags[i].place - reach(f));
             flags[i].row = near.map(|f| f.row + 1).max().unwrap_or(0);
         }
         let rows = flags.iter().map(|f| f.row + 1).max().unwrap_or(0);
