@@ -78,7 +78,8 @@ fn from_guest(name: &str) -> Result<Vec<u8>> {
     let image = kernels::fetch(kernel)?;
     let received = folder().join(format!("{name}.received"));
     let _ = fs::remove_file(&received);
-    let script = "stty -F /dev/ttyS1 raw -echo 115200; /tests/xtask facts-here /dev/ttyS1 || status=1; sleep 1\n";
+    let script =
+        "stty -F /dev/ttyS1 raw -echo 115200; /tests/xtask facts-here /dev/ttyS1 || status=1; sleep 1\n";
     let guest = Guest {
         kernel: image.path,
         files: vec![("xtask".to_owned(), own_binary()?)],

@@ -97,7 +97,8 @@ struct Reading {
 
 impl Reading {
     fn new(system: SystemCounters, threads: BTreeMap<u32, ThreadCounters>) -> Reading {
-        let group = |thread: &ThreadCounters| Some((thread.tid, control_group_of(thread.process, thread.tid)?));
+        let group =
+            |thread: &ThreadCounters| Some((thread.tid, control_group_of(thread.process, thread.tid)?));
         let groups: BTreeMap<u32, String> = threads.values().filter_map(group).collect();
         let paths: BTreeSet<&String> = groups.values().collect();
         let hierarchy = cgroup::cpu_hierarchy();
@@ -244,7 +245,8 @@ fn facts(readings: &[&Reading]) -> Vec<ThreadFacts> {
         for thread in reading.threads.values() {
             let (tid, process) = (thread.tid, thread.process);
             let cgroup = reading.groups.get(&tid).cloned();
-            facts.insert(tid, ThreadFacts { tid, process, allowed_cpus: thread.allowed_cpus.clone(), cgroup });
+            facts
+                .insert(tid, ThreadFacts { tid, process, allowed_cpus: thread.allowed_cpus.clone(), cgroup });
         }
     }
     facts.into_values().collect()
@@ -301,7 +303,11 @@ impl CounterSpan {
         let of_seen = |path: &str| {
             self.facts.iter().any(|facts| facts.cgroup.as_deref() == Some(path) && seen.contains(&facts.tid))
         };
-        self.throttled.iter().filter(|(path, _)| of_seen(path)).map(|(path, counts)| (path.as_str(), *counts)).collect()
+        self.throttled
+            .iter()
+            .filter(|(path, _)| of_seen(path))
+            .map(|(path, counts)| (path.as_str(), *counts))
+            .collect()
     }
 
     /// The span as bounds for an analysis of a trace with a monotonic clock.

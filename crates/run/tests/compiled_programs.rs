@@ -65,7 +65,8 @@ fn samples_are_accepted() {
                 }
             }
         }
-        let compiled = compile(&sample.program, &facts, None).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let compiled =
+            compile(&sample.program, &facts, None).unwrap_or_else(|error| panic!("{name}: {error}"));
         if let Err(refused) = load(&compiled, &facts) {
             panic!("{name}: {refused}\n{}", bpf::text::listing(&compiled.image.programs[0].instructions));
         }
@@ -83,7 +84,13 @@ fn cut_strings(maps: &mut Maps) {
 }
 
 /// Bytes of a record after a short text's NUL likewise: texts in slots are compared up to their length.
-fn compare(sample: &Sample, compiled: &Compiled, facts: &LiveFacts, contexts: &[[u64; 8]], texts: &[&[u8]]) -> Result<(), String> {
+fn compare(
+    sample: &Sample,
+    compiled: &Compiled,
+    facts: &LiveFacts,
+    contexts: &[[u64; 8]],
+    texts: &[&[u8]],
+) -> Result<(), String> {
     let mut loaded = load(compiled, facts)?;
     let mut machine = Machine::new(&compiled.image, facts.possible_cpus());
     for text in texts {
@@ -91,7 +98,9 @@ fn compare(sample: &Sample, compiled: &Compiled, facts: &LiveFacts, contexts: &[
     }
     for words in contexts {
         let mut context: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        machine.run(&compiled.image.programs[0].instructions, &mut context).map_err(|fault| fault.to_string())?;
+        machine
+            .run(&compiled.image.programs[0].instructions, &mut context)
+            .map_err(|fault| fault.to_string())?;
         let mut context = *words;
         loaded.programs[0].run(&mut context, None).map_err(|refused| refused.to_string())?;
     }
@@ -121,7 +130,8 @@ fn compare(sample: &Sample, compiled: &Compiled, facts: &LiveFacts, contexts: &[
         });
     }
     let expected = machine.drain();
-    let shown = |records: &[Vec<u8>]| records.iter().map(|record| texts_of(sample, record)).collect::<Vec<_>>();
+    let shown =
+        |records: &[Vec<u8>]| records.iter().map(|record| texts_of(sample, record)).collect::<Vec<_>>();
     if shown(&records) != shown(&expected) {
         return Err(format!("records differ\n{:?}\n{:?}", shown(&records), shown(&expected)));
     }
@@ -191,5 +201,10 @@ fn random_programs_do_in_the_kernel_what_they_do_in_the_interpreter() {
             wrong.push(format!("seed {seed}: {what}"));
         }
     }
-    assert!(wrong.is_empty(), "{} of the programs are wrong:\n{}", wrong.len(), wrong.iter().map(|what| what.chars().take(2000).collect::<String>()).collect::<Vec<_>>().join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of the programs are wrong:\n{}",
+        wrong.len(),
+        wrong.iter().map(|what| what.chars().take(2000).collect::<String>()).collect::<Vec<_>>().join("\n")
+    );
 }

@@ -20,7 +20,10 @@ fn options(environment: &LiveEnvironment) -> Options<'_> {
 /// What a program written for another kernel may run into here: a function, file or field that
 /// this kernel does not have.
 fn is_of_the_kernel(code: Code) -> bool {
-    matches!(code, Code::NoSuchProbe | Code::ProbeUnsupported | Code::CannotAsk | Code::UnknownField | Code::UnknownType)
+    matches!(
+        code,
+        Code::NoSuchProbe | Code::ProbeUnsupported | Code::CannotAsk | Code::UnknownField | Code::UnknownType
+    )
 }
 
 #[test]
@@ -144,10 +147,15 @@ fn tracepoints_are_served_by_raw_arguments_where_these_say_the_same() {
     }
     // A field that is not known to be the same, and a stack that would show the attachment.
     assert_eq!(kind("tracepoint:sched:sched_switch { @ = args.prev_state; }"), ProgramKind::Tracepoint);
-    assert_eq!(kind("tracepoint:sched:sched_switch { @[kstack, args.prev_pid] = count(); }"), ProgramKind::Tracepoint);
+    assert_eq!(
+        kind("tracepoint:sched:sched_switch { @[kstack, args.prev_pid] = count(); }"),
+        ProgramKind::Tracepoint
+    );
     // One raw tracepoint for several system calls would run every program for every call.
     assert_eq!(
-        kind("tracepoint:syscalls:sys_enter_read { @ = args.fd; } tracepoint:syscalls:sys_enter_write { @ = args.fd; }"),
+        kind(
+            "tracepoint:syscalls:sys_enter_read { @ = args.fd; } tracepoint:syscalls:sys_enter_write { @ = args.fd; }"
+        ),
         ProgramKind::Tracepoint
     );
 }

@@ -76,7 +76,8 @@ mod tests {
         archive.directory("tests");
         archive.file("tests/a", b"xyz");
         let bytes = archive.finish();
-        let starts: Vec<usize> = bytes.windows(6).enumerate().filter(|(_, w)| *w == b"070701").map(|(at, _)| at).collect();
+        let starts: Vec<usize> =
+            bytes.windows(6).enumerate().filter(|(_, w)| *w == b"070701").map(|(at, _)| at).collect();
         assert_eq!(starts.len(), 3);
         assert!(starts.iter().all(|at| at % 4 == 0), "{starts:?}");
         assert_eq!(bytes.len() % 4, 0);

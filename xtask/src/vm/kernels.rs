@@ -38,9 +38,11 @@ pub struct Image {
 /// The kernel of a name.
 pub fn by_name(name: &str) -> Result<Kernel> {
     let names: Vec<&str> = KERNELS.iter().map(|kernel| kernel.name).collect();
-    KERNELS.iter().find(|kernel| kernel.name == name).copied().with_context(|| {
-        format!("there is no kernel '{name}' in the matrix; it has {}", names.join(", "))
-    })
+    KERNELS
+        .iter()
+        .find(|kernel| kernel.name == name)
+        .copied()
+        .with_context(|| format!("there is no kernel '{name}' in the matrix; it has {}", names.join(", ")))
 }
 
 /// Gets the newest package of a kernel and takes the kernel out of it, unless that was done before.

@@ -61,7 +61,12 @@ pub fn run(arguments: &[String]) -> Result<()> {
 
 /// Builds the integration tests that make sense in a guest: (name in the guest, path here).
 fn test_binaries() -> Result<Vec<(String, PathBuf)>> {
-    const TESTS: &[(&str, &str)] = &[("kernel", "loads_and_attaches"), ("cli", "trace_on_kernels")];
+    const TESTS: &[(&str, &str)] = &[
+        ("kernel", "loads_and_attaches"),
+        ("run", "record_ledger"),
+        ("run", "record_whom"),
+        ("cli", "trace_on_kernels"),
+    ];
     let mut found = Vec::new();
     for (package, test) in TESTS {
         if !root().join(format!("crates/{package}/tests/{test}.rs")).exists() {
@@ -77,7 +82,8 @@ fn test_binaries() -> Result<Vec<(String, PathBuf)>> {
         let path = path.with_context(|| format!("cargo did not name the executable of {test}"))?;
         found.push(((*test).to_owned(), PathBuf::from(path)));
         if *package == "cli" {
-            let binary = root().join(format!("target/{}-unknown-linux-gnu/debug/lotse", std::env::consts::ARCH));
+            let binary =
+                root().join(format!("target/{}-unknown-linux-gnu/debug/lotse", std::env::consts::ARCH));
             found.push(("lotse".to_owned(), binary));
         }
     }

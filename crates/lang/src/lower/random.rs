@@ -41,7 +41,12 @@ fn with_maps(sample: Sample) -> Sample {
 
 /// The program of a seed.
 pub fn program(seed: u64, kind: ProgramKind) -> Sample {
-    let mut random = Random { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, locals: vec![], loops: 0, statements: 0 };
+    let mut random = Random {
+        state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+        locals: vec![],
+        loops: 0,
+        statements: 0,
+    };
     for _ in 0..20 {
         random.next();
     }
@@ -86,12 +91,13 @@ impl Random {
 
     fn variable(&mut self, ty: &Type) -> LocalId {
         // The counters of loops are not to be changed.
-        let known: Vec<usize> = self.locals
-                .iter()
-                .enumerate()
-                .filter(|(_, local)| local.ty == *ty && local.name.starts_with("$v"))
-                .map(|(at, _)| at)
-                .collect();
+        let known: Vec<usize> = self
+            .locals
+            .iter()
+            .enumerate()
+            .filter(|(_, local)| local.ty == *ty && local.name.starts_with("$v"))
+            .map(|(at, _)| at)
+            .collect();
         if known.is_empty() || known.len() < 4 && self.below(4) == 0 {
             let name = format!("$v{}", self.locals.len());
             self.locals.push(Local { name, ty: ty.clone(), address_taken: false, span: Span::NONE });
@@ -167,7 +173,11 @@ impl Random {
                 let key = (self.below(2) == 0).then(|| Box::new(self.scalar(&Type::U32, 0)));
                 let map = MapId(if key.is_some() { 2 } else { 0 });
                 let kind = match self.below(3) {
-                    0 => ExprKind::Step { target: StepTarget::Map { map, key }, by: 1, post: self.below(2) == 0 },
+                    0 => ExprKind::Step {
+                        target: StepTarget::Map { map, key },
+                        by: 1,
+                        post: self.below(2) == 0,
+                    },
                     _ => ExprKind::MapGet { map, key },
                 };
                 let inner = expr(Type::I64, kind);
@@ -191,7 +201,10 @@ impl Random {
                     _ => {
                         let n = 1 + self.below(9);
                         let other = self.string(LONG_STRING);
-                        expr(Type::I64, ExprKind::Intrinsic(Intrinsic::CompareStrings { n }, vec![text, other]))
+                        expr(
+                            Type::I64,
+                            ExprKind::Intrinsic(Intrinsic::CompareStrings { n }, vec![text, other]),
+                        )
                     }
                 };
                 // Lengths and order are small; whether equal is what counts for the order.
@@ -209,8 +222,11 @@ impl Random {
                 let tuple = Type::tuple([Type::unsigned(1), ty.clone(), Type::U32]);
                 let Type::Tuple(fields) = &tuple else { unreachable!("a tuple is one") };
                 let offset = fields[1].offset.into();
-                let values =
-                    vec![self.scalar(&Type::unsigned(1), 0), self.scalar(ty, depth), self.scalar(&Type::U32, 0)];
+                let values = vec![
+                    self.scalar(&Type::unsigned(1), 0),
+                    self.scalar(ty, depth),
+                    self.scalar(&Type::U32, 0),
+                ];
                 let base = Base::Value(Box::new(expr(tuple.clone(), ExprKind::Tuple(values))));
                 let place = Place { base, offset, indexes: vec![] };
                 expr(ty.clone(), ExprKind::Read { place, bits: None })
@@ -320,7 +336,8 @@ impl Random {
                 set_map(5, Some(key), value)
             }
             7 => {
-                let values = vec![self.scalar(&Type::unsigned(1), 1), self.string(STRING), self.scalar(&Type::I64, 1)];
+                let values =
+                    vec![self.scalar(&Type::unsigned(1), 1), self.string(STRING), self.scalar(&Type::I64, 1)];
                 let ty = Type::tuple([Type::unsigned(1), Type::String(STRING), Type::I64]);
                 aggregate(3, Some(expr(ty, ExprKind::Tuple(values))), Update::Count)
             }
@@ -341,11 +358,13 @@ impl Random {
                 _ => aggregate(1, None, Update::Count),
             },
             9 => {
-                let values = vec![self.scalar(&Type::I64, 2), self.scalar(&Type::unsigned(1), 1), self.string(STRING)];
+                let values =
+                    vec![self.scalar(&Type::I64, 2), self.scalar(&Type::unsigned(1), 1), self.string(STRING)];
                 emit(0, values)
             }
             10 => {
-                let values = vec![self.string(LONG_STRING), self.scalar(&Type::U32, 1), self.string(LONG_STRING)];
+                let values =
+                    vec![self.string(LONG_STRING), self.scalar(&Type::U32, 1), self.string(LONG_STRING)];
                 emit(1, values)
             }
             11 => {

@@ -241,10 +241,18 @@ pub fn all() -> Vec<(&'static str, Sample)> {
     let per_cpu = Storage::PerCpuScalar;
     let hash = Storage::PerCpuHash;
     vec![
-        ("count", Sample::new(Tp, vec![aggregate(0, None, Update::Count)]).map(None, count.clone(), per_cpu, 1)),
+        (
+            "count",
+            Sample::new(Tp, vec![aggregate(0, None, Update::Count)]).map(None, count.clone(), per_cpu, 1),
+        ),
         (
             "count_by_pid",
-            Sample::new(Tp, vec![aggregate(0, Some(pid()), Update::Count)]).map(Some(Type::U32), count.clone(), hash, 3),
+            Sample::new(Tp, vec![aggregate(0, Some(pid()), Update::Count)]).map(
+                Some(Type::U32),
+                count.clone(),
+                hash,
+                3,
+            ),
         ),
         (
             "count_by_comm",
@@ -275,12 +283,8 @@ pub fn all() -> Vec<(&'static str, Sample)> {
         ),
         (
             "lhist",
-            Sample::new(Tp, vec![aggregate(0, None, Update::Lhist(Expr { ty: Type::I64, ..argument(0) }))]).map(
-                None,
-                MapValue::Lhist { min: -10, max: 100, step: 10 },
-                per_cpu,
-                1,
-            ),
+            Sample::new(Tp, vec![aggregate(0, None, Update::Lhist(Expr { ty: Type::I64, ..argument(0) }))])
+                .map(None, MapValue::Lhist { min: -10, max: 100, step: 10 }, per_cpu, 1),
         ),
         (
             "extremes",
@@ -336,11 +340,14 @@ pub fn all() -> Vec<(&'static str, Sample)> {
         ),
         (
             "printf",
-            Sample::new(Tp, vec![emit(0, vec![comm(), pid(), text(argument(0), 1024), text(argument(1), 1024), nsecs()])])
-                .record(
-                    EmitKind::Print,
-                    vec![Type::String(16), Type::U32, Type::String(1024), Type::String(1024), Type::U64],
-                ),
+            Sample::new(
+                Tp,
+                vec![emit(0, vec![comm(), pid(), text(argument(0), 1024), text(argument(1), 1024), nsecs()])],
+            )
+            .record(
+                EmitKind::Print,
+                vec![Type::String(16), Type::U32, Type::String(1024), Type::String(1024), Type::U64],
+            ),
         ),
         (
             "filter",
@@ -393,7 +400,11 @@ pub fn all() -> Vec<(&'static str, Sample)> {
                     ))),
                     statement(StatementKind::Expr(expr(
                         Type::U64,
-                        ExprKind::Step { target: StepTarget::Map { map: MapId(1), key: None }, by: 1, post: true },
+                        ExprKind::Step {
+                            target: StepTarget::Map { map: MapId(1), key: None },
+                            by: 1,
+                            post: true,
+                        },
                     ))),
                 ],
             )
@@ -402,10 +413,12 @@ pub fn all() -> Vec<(&'static str, Sample)> {
         ),
         (
             "range",
-            Sample::new(Tp, range)
-                .local(Type::U64)
-                .local(Type::U64)
-                .map(None, MapValue::Plain(Type::U64), Storage::Scalar, 1),
+            Sample::new(Tp, range).local(Type::U64).local(Type::U64).map(
+                None,
+                MapValue::Plain(Type::U64),
+                Storage::Scalar,
+                1,
+            ),
         ),
         (
             "nested",
@@ -426,29 +439,35 @@ pub fn all() -> Vec<(&'static str, Sample)> {
             "exit",
             Sample::new(
                 ProgramKind::Special,
-                vec![statement(StatementKind::Exit { record: EmitId(0), code: Expr { ty: Type::signed(4), ..int(3) } })],
+                vec![statement(StatementKind::Exit {
+                    record: EmitId(0),
+                    code: Expr { ty: Type::signed(4), ..int(3) },
+                })],
             )
             .record(EmitKind::Exit, vec![Type::signed(4)]),
         ),
-        (
-            "stack",
-            {
-                let stack = crate::types::Stack { user: false, mode: crate::types::StackMode::Bpftrace, limit: 127 };
-                let mut sample = Sample::new(
-                    Tp,
-                    vec![aggregate(0, Some(call(Type::Stack(stack), Intrinsic::Stack)), Update::Count)],
-                )
-                .map(Some(Type::Stack(stack)), count.clone(), hash, 100);
-                sample.program.schema.stack_maps.push(StackMap { user: false, limit: 127 });
-                sample.program.schema.counters.push(Counter::StackLost);
-                sample
-            },
-        ),
+        ("stack", {
+            let stack =
+                crate::types::Stack { user: false, mode: crate::types::StackMode::Bpftrace, limit: 127 };
+            let mut sample = Sample::new(
+                Tp,
+                vec![aggregate(0, Some(call(Type::Stack(stack), Intrinsic::Stack)), Update::Count)],
+            )
+            .map(Some(Type::Stack(stack)), count.clone(), hash, 100);
+            sample.program.schema.stack_maps.push(StackMap { user: false, limit: 127 });
+            sample.program.schema.counters.push(Counter::StackLost);
+            sample
+        }),
         (
             "series",
             Sample::new(Tp, vec![aggregate(0, None, Update::TimeSeries(argument(0)))]).map(
                 None,
-                MapValue::TimeSeries { interval: 1_000_000_000, intervals: 10, combine: Combine::Max, signed: false },
+                MapValue::TimeSeries {
+                    interval: 1_000_000_000,
+                    intervals: 10,
+                    combine: Combine::Max,
+                    signed: false,
+                },
                 per_cpu,
                 1,
             ),
@@ -462,7 +481,10 @@ pub fn all() -> Vec<(&'static str, Sample)> {
                     None,
                     expr(
                         Type::Bool,
-                        ExprKind::Intrinsic(Intrinsic::GlobMatch, vec![text(argument(0), 64), string("/usr/*/b?sh", 64)]),
+                        ExprKind::Intrinsic(
+                            Intrinsic::GlobMatch,
+                            vec![text(argument(0), 64), string("/usr/*/b?sh", 64)],
+                        ),
                     ),
                 )],
             )
