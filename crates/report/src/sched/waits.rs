@@ -123,13 +123,27 @@ fn meanwhile(wait: &LongWait) -> Value {
         return Value::missing("what ran meanwhile is no longer remembered");
     }
     let whole = wait.meanwhile_covers_ns as f64;
-    let names = wait.meanwhile.iter().take(3).map(|m| {
-        let share = (m.time_ns as f64 / whole * 100.0).round();
-        let name = if m.thread.tid.0 == 0 { "idle" } else { &m.name };
-        format!("{name} {share:.0} %")
+    // Threads of one name are told together: seven times `rustc` says less than `rustc (7)`.
+    let mut names: Vec<(&str, u64, usize)> = Vec::new();
+    for run in &wait.meanwhile {
+        let name = if run.thread.tid.0 == 0 { "idle" } else { run.name.as_str() };
+        match names.iter_mut().find(|(known, _, _)| *known == name) {
+            Some((_, time, threads)) => {
+                *time += run.time_ns;
+                *threads += 1;
+            }
+            None => names.push((name, run.time_ns, 1)),
+        }
+    }
+    names.sort_by_key(|&(_, time, _)| std::cmp::Reverse(time));
+    let told: u64 = names.iter().take(3).map(|(_, time, _)| time).sum();
+    let parts = names.iter().take(3).map(|&(name, time, threads)| {
+        let share = (time as f64 / whole * 100.0).round();
+        if threads > 1 { format!("{name} ({threads}) {share:.0} %") } else { format!("{name} {share:.0} %") }
     });
-    let mut text = names.collect::<Vec<_>>().join(", ");
-    if wait.meanwhile.len() > 3 {
+    let mut text = parts.collect::<Vec<_>>().join(", ");
+    // Half a per cent is lost in rounding.
+    if told * 200 < wait.meanwhile_covers_ns * 199 {
         text.push_str(", …");
     }
     Value::text(text)
