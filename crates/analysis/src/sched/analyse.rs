@@ -260,7 +260,8 @@ fn is_used(kind: EventKind) -> bool {
 impl<O: Output> Sink for Follower<O> {
     #[inline]
     fn item(&mut self, item: Item<'_>) -> ControlFlow<()> {
-        self.items += 1;
+        // Side records about threads are no events.
+        self.items += u64::from(matches!(item, Item::Event { .. } | Item::Sample { .. }));
         match item {
             Item::Event { at, format, record, sample } => {
                 if self.machine.is_past(at.time) {

@@ -69,7 +69,7 @@ pub struct Provenance {
     pub cpu_count: u32,
     /// CPUs of which there is at least one event.
     pub cpus_seen: Vec<Cpu>,
-    /// Items read.
+    /// Events and samples read.
     pub items: u64,
     /// Events used, by their kernel name, those that occur.
     pub events_used: Vec<(String, u64)>,

@@ -537,6 +537,6 @@ fn without_wakeups_in_the_trace_waits_after_sleep_are_not_made_up() {
 fn a_result_survives_json() {
     let result = run("0 0 switch idle R -> a/10\n 10 0 switch a/10 R -> b/11\n20 0 switch b/11 S -> a/10");
     let json = serde_json::to_string(&result).unwrap();
-    let back: analysis::sched::SchedResult = serde_json::from_str(&json).unwrap();
+    let back: SchedResult = serde_json::from_str(&json).unwrap();
     assert_eq!(back, result);
 }

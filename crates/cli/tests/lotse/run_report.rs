@@ -207,3 +207,23 @@ fn foreign_files_are_analysed() {
         .lotse(&["report", folder.join("README.md").to_str().unwrap()])
         .refused(&["README.md", "not a trace"]);
 }
+
+#[test]
+fn files_of_perf_are_read_and_both_commands_count_alike() {
+    needs_recording!();
+    if !testkit::skip::has_program("perf") {
+        testkit::skipped!("perf is not installed");
+    }
+    let place = Place::new();
+    let mut perf = std::process::Command::new("perf");
+    perf.args(["record", "-q", "-a", "-e", "sched:*", "-o", "p.data", "--", "sleep", "0.2"]);
+    place.prepare(&mut perf);
+    let output = perf.output().unwrap();
+    if !output.status.success() {
+        testkit::skipped!("perf cannot record here: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let info = json(&place.lotse(&["info", "p.data", "--json"]).expect(0).stdout);
+    let report = json(&done(place.lotse(&["report", "p.data", "--format", "json"])).stdout);
+    assert!(info["survey"]["total"].as_u64().unwrap() > 0);
+    assert_eq!(report["ledger"]["recorded"], info["survey"]["total"], "{}", report["ledger"]);
+}
