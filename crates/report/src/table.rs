@@ -243,6 +243,10 @@ pub struct Table {
     pub brief_rows: usize,
     /// What one row is, as a plural, for the line that counts rows left out: `threads`.
     pub row_name: Text,
+    /// For rows that stand for a stretch of time: from when to when, in nanoseconds since
+    /// second 0 of the pictures over time, so that a page can show it there. Empty, or one
+    /// for each row.
+    pub spans: Vec<(u64, u64)>,
 }
 
 impl Table {
@@ -256,6 +260,7 @@ impl Table {
             rows: Vec::new(),
             brief_rows: 20,
             row_name: row_name.into(),
+            spans: Vec::new(),
         }
     }
 

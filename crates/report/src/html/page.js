@@ -298,6 +298,7 @@
       all(".seconds", figure).forEach(drawAxis);
       figure.querySelector(".all").disabled = view.from === whole.from && view.to === whole.to;
     }
+    drawMarks();
   };
   const look = (from, to) => {
     const span = clamp(to - from, finest, whole.to - whole.from);
@@ -330,12 +331,13 @@
     return levels.get(svg).find(([end]) => column < end)?.[1] ?? null;
   };
 
+  let marked = null;
   const cursors = [];
   const cell = make("div", { className: "cell", hidden: true });
   const hideCursors = () => {
     cursors.forEach((cursor) => { cursor.hidden = true; });
     cell.hidden = true;
-    charts.forEach((chart) => { chart.readout.textContent = hint; });
+    charts.forEach((chart) => { chart.readout.textContent = marked ? marked.name : hint; });
   };
   const grouped = (value) => value.toLocaleString("en-US");
 
@@ -458,6 +460,35 @@
         if (event.key !== "Escape") read(chart, plot, here.time, here.height);
       });
     }
+  }
+  // A row that stands for a stretch of time shows it in all pictures.
+  const marks = charts.flatMap((chart) => chart.plots.map((plot) => {
+    const mark = make("div", { className: "mark-span", hidden: true });
+    plot.append(mark);
+    return mark;
+  }));
+  const drawMarks = () => {
+    const span = view.to - view.from;
+    const from = marked ? clamp((marked.from - view.from) / span, 0, 1) : 0;
+    const to = marked ? clamp((marked.to - view.from) / span, 0, 1) : 0;
+    for (const mark of marks) {
+      mark.hidden = !marked || marked.to < view.from || marked.from > view.to;
+      mark.style.left = `${from * 100}%`;
+      mark.style.width = `${(to - from) * 100}%`;
+    }
+  };
+  for (const row of all("tr[data-from]")) {
+    const cell = row.cells[0];
+    const show = make("button", { type: "button", className: "show", title: "Show it in the pictures over time" }, ...cell.childNodes);
+    cell.append(show);
+    show.addEventListener("click", () => {
+      const words = [...row.cells].slice(0, 4).map((other) => other.textContent).join(" · ");
+      marked = { from: Number(row.dataset.from), to: Number(row.dataset.to), name: `Marked: ${words}` };
+      hideCursors();
+      const room = Math.max(marked.to - marked.from, finest / 2);
+      look(marked.from - room, marked.to + room);
+      (document.querySelector(".lanes") ?? charts[0].figure).scrollIntoView({ block: "center" });
+    });
   }
   addEventListener("resize", () => all(".seconds").forEach(drawAxis));
   hideCursors();

@@ -50,8 +50,13 @@ fn write(out: &mut String, table: &Table, bars: Option<(&[Part], usize)>) {
     );
     heads(out, table, &scales, bars.as_ref().map(|(_, place)| *place));
     out.push_str("<tbody>\n");
-    for row in rows {
-        out.push_str("<tr>");
+    for (index, row) in rows.iter().enumerate() {
+        match table.spans.get(index) {
+            Some((from, to)) => {
+                let _ = write!(out, "<tr data-from=\"{from}\" data-to=\"{to}\">");
+            }
+            None => out.push_str("<tr>"),
+        }
         for (c, (column, value)) in table.columns.iter().zip(row).enumerate() {
             let text = escape(&value.print_in(scales[c]));
             let detail = if column.importance == Importance::Detail { " d" } else { "" };

@@ -101,9 +101,11 @@ fn longest_table(result: &SchedResult) -> Table {
     )
     .brief(10);
     for wait in &result.long_waits {
+        let start = wait.start.0.saturating_sub(zero);
+        table.spans.push((start, start.saturating_add(wait.wait_ns)));
         table.push(vec![
             Value::Nanos(wait.wait_ns),
-            Value::Nanos(wait.start.0.saturating_sub(zero)),
+            Value::Nanos(start),
             Value::text(wait.name.clone()),
             Value::Id(wait.thread.tid.0.into()),
             Value::Id(wait.priority.into()),
