@@ -19,8 +19,6 @@ pub struct Variables {
 
 /// Calls `mention` for each variable mentioned, and `assign` where it is changed.
 struct Walk<'f> {
-    /// Calls of subprograms and reads of the probe's context.
-    other: Option<&'f mut dyn FnMut(Option<FunctionId>)>,
     mention: &'f mut dyn FnMut(LocalId, Region, bool),
     region: Region,
     next: Region,
@@ -46,12 +44,6 @@ impl Walk<'_> {
         (self.mention)(local, self.region, false);
     }
 
-    fn note(&mut self, call: Option<FunctionId>) {
-        if let Some(other) = &mut self.other {
-            other(call);
-        }
-    }
-
     fn changed(&mut self, local: LocalId) {
         (self.mention)(local, self.region, true);
     }
@@ -74,7 +66,7 @@ impl Walk<'_> {
 
     fn place(&mut self, place: &Place) {
         match &place.base {
-            Base::Context => self.note(None),
+            Base::Context => {}
             Base::Pointer(expr) | Base::Value(expr) => self.expr(expr),
         }
         place.indexes.iter().for_each(|index| self.expr(&index.value));
@@ -183,11 +175,7 @@ impl Walk<'_> {
             ExprKind::Read { place, .. } | ExprKind::ReadDataLoc { place, .. } | ExprKind::AddressOf(place) => {
                 self.place(place);
             }
-            ExprKind::Tuple(list) | ExprKind::Intrinsic(_, list) => self.all(list),
-            ExprKind::Call(function, list) => {
-                self.note(Some(*function));
-                self.all(list);
-            }
+            ExprKind::Tuple(list) | ExprKind::Intrinsic(_, list) | ExprKind::Call(_, list) => self.all(list),
             ExprKind::Step { target, .. } => match target {
                 StepTarget::Local(local) => self.changed(*local),
                 StepTarget::Map { key, .. } => self.boxed(key),
@@ -255,7 +243,7 @@ pub fn variables(body: &Body, parameters: u32, before: Option<&Expr>) -> Variabl
         several[at] |= seen[at].is_some_and(|before| before != region);
         seen[at] = Some(region);
     };
-    let mut walk = Walk { other: None, mention: &mut mention, region: 0, next: 0 };
+    let mut walk = Walk { mention: &mut mention, region: 0, next: 0 };
     before.iter().for_each(|expr| walk.expr(expr));
     walk.block(&body.block);
     let region = seen.into_iter().zip(several).map(|(seen, several)| if several { None } else { seen.or(Some(0)) });
@@ -270,7 +258,7 @@ pub fn variables(body: &Body, parameters: u32, before: Option<&Expr>) -> Variabl
 fn count_in(block: &[Statement], local: LocalId) -> u32 {
     let mut count = 0;
     let mut mention = |found: LocalId, _, _| count += u32::from(found == local);
-    let mut walk = Walk { other: None, mention: &mut mention, region: 0, next: 0 };
+    let mut walk = Walk { mention: &mut mention, region: 0, next: 0 };
     block.iter().for_each(|statement| walk.statement(statement));
     count
 }
@@ -286,7 +274,7 @@ fn assigned_first(block: &Block, total: &[u32], zeroed: &mut [bool]) {
                     let own = count_in(&block[at..=at], *local);
                     let mut in_value = 0;
                     let mut mention = |found: LocalId, _, _| in_value += u32::from(found == *local);
-                    Walk { other: None, mention: &mut mention, region: 0, next: 0 }.expr(value);
+                    Walk { mention: &mut mention, region: 0, next: 0 }.expr(value);
                     let later = total[index] == own || count_in(&block[at..], *local) == total[index];
                     if in_value == 0 && later {
                         zeroed[index] = false;
@@ -328,29 +316,6 @@ impl RegionCounter {
 pub fn mentions_local(expr: &Expr) -> bool {
     let mut found = false;
     let mut mention = |_, _, _| found = true;
-    Walk { other: None, mention: &mut mention, region: 0, next: 0 }.expr(expr);
-    found
-}
-
-/// Whether a probe's code, or a subprogram it calls, reads the record the probe's context points at.
-pub fn reads_context(probe: &Probe, functions: &[Function]) -> bool {
-    let mut pending: Vec<FunctionId> = Vec::new();
-    let mut seen = vec![false; functions.len()];
-    let mut found = false;
-    let mut walk = |predicate: Option<&Expr>, block: &Block, pending: &mut Vec<FunctionId>| {
-        let mut other = |call: Option<FunctionId>| match call {
-            Some(function) => pending.push(function),
-            None => found = true,
-        };
-        let mut walk = Walk { other: Some(&mut other), mention: &mut |_, _, _| {}, region: 0, next: 0 };
-        predicate.iter().for_each(|expr| walk.expr(expr));
-        walk.block(block);
-    };
-    walk(probe.predicate.as_ref(), &probe.body.block, &mut pending);
-    while let Some(id) = pending.pop() {
-        if !std::mem::replace(&mut seen[id.0 as usize], true) {
-            walk(None, &functions[id.0 as usize].body.block, &mut pending);
-        }
-    }
+    Walk { mention: &mut mention, region: 0, next: 0 }.expr(expr);
     found
 }

@@ -182,7 +182,7 @@ impl Builder<'_, '_> {
             builder.branch(JumpOp::Eq, left.into(), Val::Imm(0), end, go_on);
             builder.switch(go_on);
         });
-        result.into()
+        self.launder(result.into())
     }
 
     /// The first bytes of two objects or pointers compared: 0 when they are equal.

@@ -200,6 +200,7 @@ fn lower_probe(shared: &mut Shared<'_>, probe: &hir::Probe) -> Unit {
         Some(facts) => builder.open_scope(&probe.body, facts, None),
         None => builder.scopes.push(Scope::empty()),
     }
+    builder.skip_end_of_iteration();
     builder.bump(crate::schema::Counter::Seen(probe.program));
     if let Some(predicate) = &probe.predicate {
         builder.span = predicate.span;

@@ -48,6 +48,20 @@ impl Builder<'_, '_> {
         self.goto_and_switch(leave);
     }
 
+    /// An iterator is called once more at its end, with a null object after the `meta` pointer.
+    pub fn skip_end_of_iteration(&mut self) {
+        if self.kind != crate::schema::ProgramKind::Iterator {
+            return;
+        }
+        let context = self.context();
+        let object = self.load_from(Size::D, Base::V(context), 8, true);
+        let (end, go_on) = (self.cold_block(), self.new_block());
+        self.branch(JumpOp::Eq, object.into(), Val::Imm(0), end, go_on);
+        self.switch(end);
+        self.end(Terminator::Return(Val::Imm(0)));
+        self.switch(go_on);
+    }
+
     /// A word on the stack that hands the context to a callback.
     fn bridge(&mut self) -> Source {
         let object = self.stack_object(8);

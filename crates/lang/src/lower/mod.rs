@@ -1,7 +1,6 @@
 //! Typed program → LIR. One file an idea: memory, reads, maps, aggregates, strings, records, loops.
 
 pub mod analysis;
-pub mod served;
 
 mod aggregate;
 mod builder;

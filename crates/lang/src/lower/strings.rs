@@ -169,7 +169,8 @@ impl Builder<'_, '_> {
             b.branch(JumpOp::Eq, first.into(), Val::Imm(0), end, go_on);
             b.switch(go_on);
         });
-        found.into()
+        // Each turn leaves the loop with its own number; as one unknown number what follows is walked once.
+        self.launder(found.into())
     }
 
     /// Goes on if the bytes at an address are these, to `differ` otherwise.
@@ -229,7 +230,7 @@ impl Builder<'_, '_> {
             b.branch(JumpOp::Eq, first.into(), Val::Imm(0), end, go_on);
             b.switch(go_on);
         });
-        found.into()
+        self.launder(found.into())
     }
 
     /// Whether a string matches a constant pattern with `*` and `?`.
@@ -281,7 +282,8 @@ impl Builder<'_, '_> {
             });
             self.goto(fail);
             self.switch(matched);
-            let after = self.add(hit.into(), part.len() as i64);
+            let hit = self.launder(hit.into());
+            let after = self.add(hit, part.len() as i64);
             self.assign(position, after);
         }
         self.assign(result, Val::Imm(1));
