@@ -39,8 +39,16 @@ pub fn section(result: &SchedResult) -> Section {
             Column::new("preempted", "preempted", Unit::Count)
                 .about("Switches off while it still wanted the CPU.")
                 .detail(),
-            Column::new("beside_idle", "beside idle CPU", Unit::Nanos)
-                .about("Waited while another CPU that it may use was idle."),
+            where_any(
+                result.threads.iter().any(|t| t.idle_beside.time_ns > 0),
+                Column::new("beside_idle", "beside idle CPU", Unit::Nanos)
+                    .about("Waited while another CPU that it may use was idle."),
+            ),
+            where_any(
+                result.threads.iter().any(|t| t.held_back.time_ns > 0),
+                Column::new("held_back", "held back", Unit::Nanos)
+                    .about("Waited though the CPU it waited for was idle: held back, as by a CPU quota."),
+            ),
             Column::new("process", "process", Unit::Id).detail(),
             Column::new("priority", "prio", Unit::Id)
                 .about("The kernel's number: 0–99 real-time, 100–139 normal.")
@@ -96,6 +104,7 @@ fn row(thread: &ThreadReport) -> Vec<Value> {
         Value::Count(thread.switched_in),
         Value::Count(thread.involuntary_switches),
         Value::Nanos(thread.idle_beside.time_ns),
+        Value::Nanos(thread.held_back.time_ns),
         Value::or_missing(thread.process.map(|p| Value::Id(p.0.into())), "its process is not known"),
         Value::or_missing(thread.priority.map(|p| Value::Id(p.into())), "no event carried its priority"),
         Value::Nanos(budget.wakeup_wait_ns),
@@ -112,6 +121,11 @@ fn row(thread: &ThreadReport) -> Vec<Value> {
             (false, false) => "",
         }),
     ]
+}
+
+/// A column of nothing but zeros is there for who looks for it, but not in the way.
+fn where_any(any: bool, column: Column) -> Column {
+    if any { column } else { column.detail() }
 }
 
 /// A part of a span; nothing of nothing is no answer.
