@@ -11,6 +11,7 @@ mod merge;
 pub mod trace_dat;
 pub mod perf_data;
 pub mod text;
+pub mod ctf;
 pub mod survey;
 
 use std::{
@@ -44,7 +45,7 @@ pub fn open(input: Arc<dyn Input>) -> Result<Box<dyn Source>, SourceError> {
         [] => "the file is empty".to_owned(),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => "packed with zstd: unpack it first (`unzstd FILE`)".to_owned(),
         [0x1f, 0x8b, ..] => "packed with gzip: unpack it first (`gunzip FILE`)".to_owned(),
-        _ => "not a trace of a known format (known: trace.dat of versions 6 and 7, perf.data, text of ftrace, trace-cmd report and perf script)".to_owned(),
+        _ => "not a trace of a known format (known: trace.dat of versions 6 and 7, perf.data, folders of CTF 1.8, text of ftrace, trace-cmd report and perf script)".to_owned(),
     };
     Err(input::wrong(&*input, 0, reason))
 }
@@ -62,7 +63,12 @@ pub fn open_path(path: &Path) -> Result<Box<dyn Source>, SourceError> {
                 return open_path(&inner);
             }
         }
-        let reason = "a folder without trace.dat, perf.data or the parts of a recording".to_owned();
+        let folders = ctf::find(path);
+        if !folders.is_empty() {
+            return Ok(Box::new(ctf::CtfTrace::open(&folders)?));
+        }
+        let reason =
+            "a folder without trace.dat, perf.data, CTF metadata or the parts of a recording".to_owned();
         return Err(SourceError { file: path.display().to_string(), offset: 0, reason });
     }
     let parts = parts_folder(path);

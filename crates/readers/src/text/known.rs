@@ -141,9 +141,11 @@ const STATE_LETTERS: &[(char, u64)] = &[
 const STATE_UNKNOWN: u64 = 0x200;
 const STATE_PREEMPTED: u64 = 0x100;
 
-const STATE_PRINT: &str = r#""prev_comm=%s prev_pid=%d prev_prio=%d prev_state=%s%s ==> next_comm=%s next_pid=%d next_prio=%d", REC->prev_comm, REC->prev_pid, REC->prev_prio, (REC->prev_state & 0x2ff) ? __print_flags(REC->prev_state & 0x2ff, "|", { 0x01, "S" }, { 0x02, "D" }, { 0x04, "T" }, { 0x08, "t" }, { 0x10, "X" }, { 0x20, "Z" }, { 0x40, "P" }, { 0x80, "I" }, { 0x200, "?" }) : "R", REC->prev_state & 0x100 ? "+" : "", REC->next_comm, REC->next_pid, REC->next_prio"#;
+/// The print format of `sched_switch` with states as [`state`] gives them.
+pub(crate) const STATE_PRINT: &str = r#""prev_comm=%s prev_pid=%d prev_prio=%d prev_state=%s%s ==> next_comm=%s next_pid=%d next_prio=%d", REC->prev_comm, REC->prev_pid, REC->prev_prio, (REC->prev_state & 0x2ff) ? __print_flags(REC->prev_state & 0x2ff, "|", { 0x01, "S" }, { 0x02, "D" }, { 0x04, "T" }, { 0x08, "t" }, { 0x10, "X" }, { 0x20, "Z" }, { 0x40, "P" }, { 0x80, "I" }, { 0x200, "?" }) : "R", REC->prev_state & 0x100 ? "+" : "", REC->next_comm, REC->next_pid, REC->next_prio"#;
 
-fn state(text: &str) -> u64 {
+/// The bits of a state's letters, or of a number printed raw.
+pub(crate) fn state(text: &str) -> u64 {
     if let Ok(number) = text.parse::<u64>() {
         // Numbers that mean the same in all encodings; the bit of preemption has moved
         // upwards with the kernels and stands alone.

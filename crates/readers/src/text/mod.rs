@@ -32,6 +32,8 @@ const MOST_EVENTS: usize = 4096;
 /// Threads whose names are kept.
 const MOST_TASKS: usize = 1 << 20;
 
+pub(crate) use known::{STATE_PRINT, state};
+
 /// Whether `start` looks like the beginning of such a text.
 pub(crate) fn is_text_trace(start: &[u8]) -> bool {
     let text = String::from_utf8_lossy(start);
