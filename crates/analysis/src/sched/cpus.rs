@@ -151,11 +151,13 @@ pub(crate) struct Cpus {
     pub idle: Vec<u64>,
     pub axis: Axis,
     pub window_start: u64,
+    /// Whether columns and pieces are kept, not sums alone.
+    keep: bool,
 }
 
 impl Cpus {
-    pub fn new(columns: usize) -> Cpus {
-        Cpus { list: Vec::new(), idle: vec![0], axis: Axis::new(0, columns), window_start: 0 }
+    pub fn new(columns: usize, keep: bool) -> Cpus {
+        Cpus { list: Vec::new(), idle: vec![0], axis: Axis::new(0, columns), window_start: 0, keep }
     }
 
     /// Makes room for a CPU. `false` when the number cannot be one.
@@ -210,6 +212,10 @@ impl Cpus {
     /// Accounts what `cpu` ran from its `since` to `to`, and begins the next piece there.
     #[inline]
     pub fn account(&mut self, cpu: u16, to: u64) {
+        if !self.keep {
+            self.list[cpu as usize].since = to;
+            return;
+        }
         self.reach(to);
         let from_window = self.window_start;
         let state = &mut self.list[cpu as usize];

@@ -41,6 +41,8 @@ pub(crate) struct Wait<'a> {
 
 /// Takes completed intervals.
 pub(crate) trait Output {
+    /// Whether more than the intervals is wanted: load, wakers, time beside idle CPUs.
+    const ALL: bool = true;
     /// The counted part of the trace begins here.
     fn begins(&mut self, _start: u64) {}
     /// A wait has ended by a switch to the thread.
@@ -155,7 +157,7 @@ impl<O: Output> Machine<O> {
             threads: Threads::default(),
             ran_on: CpuSets::new(),
             allowed: CpuSets::new(),
-            cpus: Cpus::new(options.columns),
+            cpus: Cpus::new(options.columns, O::ALL),
             beside: Beside::default(),
             wakers: Wakers::default(),
             wait_intervals: Intervals::default(),
@@ -342,7 +344,7 @@ impl<O: Output> Machine<O> {
         let idle = current == Current::Idle;
         let changed = was_thread != matches!(current, Current::Thread(_)) || self.cpus.is_idle(cpu) != idle;
         self.cpus.set_idle(cpu, idle);
-        if changed {
+        if changed && O::ALL {
             self.beside.cpu_changed(cpu, now, &self.threads.list, &self.allowed, &self.cpus);
         }
     }
@@ -477,6 +479,9 @@ impl<O: Output> Machine<O> {
     /// Takes a thread off the queue it waits on; the time beside an idle CPU.
     #[inline]
     fn stop_waiting(&mut self, slot: Slot, now: u64) -> u64 {
+        if !O::ALL {
+            return 0;
+        }
         let thread = &self.threads.list[slot as usize];
         self.cpus.waiting(thread.queue_cpu, now, false);
         if thread.counted {
@@ -512,17 +517,24 @@ impl<O: Output> Machine<O> {
         thread.queue_cpu = queue;
         thread.idle_mark = self.cpus.idle_time(queue, now);
         thread.woken_waiting = cause != WaitCause::Preemption;
-        self.cpus.waiting(queue, now, true);
-        if self.threads.list[slot as usize].counted {
-            self.cpus.hold(queue, now, true);
+        if O::ALL {
+            self.cpus.waiting(queue, now, true);
+            if self.threads.list[slot as usize].counted {
+                self.cpus.hold(queue, now, true);
+            }
+            self.beside.update(slot, now, &mut self.threads.list, &self.allowed, &self.cpus);
         }
-        self.beside.update(slot, now, &mut self.threads.list, &self.allowed, &self.cpus);
     }
 
     /// A waiting thread is on another queue than was known.
     fn move_queue(&mut self, slot: Slot, now: u64, to: u16) {
         let from = self.threads.list[slot as usize].queue_cpu;
         if from == to {
+            return;
+        }
+        if !O::ALL {
+            self.learn_allowed(slot, to);
+            self.threads.list[slot as usize].queue_cpu = to;
             return;
         }
         self.cpus.waiting(from, now, false);
@@ -901,7 +913,9 @@ impl<O: Output> Machine<O> {
         }
         self.off_intervals.complete += 1;
         self.out.blocked(thread, thread.state, thread.reason, time);
-        self.wakers.add(waker, slot, &mut thread.last_pair, time);
+        if O::ALL {
+            self.wakers.add(waker, slot, &mut thread.last_pair, time);
+        }
     }
 
     /// Who wakes on this CPU now.

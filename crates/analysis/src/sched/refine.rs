@@ -3,7 +3,8 @@
 //! A histogram has told in which bucket the value of each wanted rank lies. The trace is
 //! read again, and only what falls into those buckets is looked at: kept if it is
 //! little, else counted in 2048 narrower buckets, of which one holds the rank; and so on
-//! until one nanosecond is left. Two further readings are the rule.
+//! until one nanosecond is left. One further reading is the rule, up to some hundred million
+//! events two.
 
 use trace::TaskState;
 
@@ -16,8 +17,10 @@ use super::{
     values::{PER_MILLE, Place, Summary, rank},
 };
 
-/// Values kept rather than counted, and counters per bucket that is counted.
-const KEPT: u64 = 2048;
+/// As many values are kept rather than counted: 1 MB of them.
+const KEPT: u64 = 1 << 17;
+/// Counters per bucket that is counted.
+const COUNTERS: u64 = 2048;
 
 struct Target {
     group: GroupId,
@@ -51,7 +54,7 @@ impl<'t> Refiner<'t> {
                 if targets[first..].iter().any(|t| t.low == place.low) {
                     continue;
                 }
-                let cost = if place.inside <= KEPT { place.inside * 8 } else { KEPT * 4 } as usize;
+                let cost = if place.inside <= KEPT { place.inside * 8 } else { COUNTERS * 4 } as usize;
                 if used + cost > bytes && used > 0 {
                     break 'all;
                 }
@@ -59,7 +62,7 @@ impl<'t> Refiner<'t> {
                 let found = if place.inside <= KEPT {
                     Found::Values(Vec::with_capacity(place.inside as usize))
                 } else {
-                    Found::Counts(vec![0; KEPT.min(place.width) as usize])
+                    Found::Counts(vec![0; COUNTERS.min(place.width) as usize])
                 };
                 targets.push(Target { group: group as GroupId, low: place.low, width: place.width, found });
             }
@@ -83,7 +86,7 @@ impl<'t> Refiner<'t> {
                 match &mut target.found {
                     Found::Values(values) => values.push(value),
                     Found::Counts(counts) => {
-                        let count = &mut counts[(offset / (target.width.div_ceil(KEPT))) as usize];
+                        let count = &mut counts[(offset / (target.width.div_ceil(COUNTERS))) as usize];
                         *count = count.saturating_add(1);
                     }
                 }
@@ -111,7 +114,7 @@ impl<'t> Refiner<'t> {
                         }
                     }
                     Found::Counts(counts) => {
-                        let step = target.width.div_ceil(KEPT);
+                        let step = target.width.div_ceil(COUNTERS);
                         let mut before = 0;
                         for (index, &inside) in counts.iter().enumerate() {
                             let inside = u64::from(inside);
@@ -130,6 +133,8 @@ impl<'t> Refiner<'t> {
 }
 
 impl Output for Refiner<'_> {
+    const ALL: bool = false;
+
     #[inline]
     fn wait(&mut self, wait: &Wait<'_>, _: &Threads, _: &Cpus) {
         let thread = wait.thread;
