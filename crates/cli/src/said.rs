@@ -46,7 +46,7 @@ pub fn recording(outcome: &RecordOutcome, console: &Console) {
             console.say("ended early by a signal; what was recorded is kept")
         }
         EndedBy::DiskFull => console.warn("the disk was full: what had been recorded until then is kept"),
-        EndedBy::Duration | EndedBy::Command | EndedBy::Stop(StopReason::Asked) => {}
+        EndedBy::Duration | EndedBy::Command | EndedBy::Trigger | EndedBy::Stop(StopReason::Asked) => {}
     }
     let ledger = &outcome.ledger;
     let lost = ledger.lost();
@@ -75,6 +75,7 @@ pub fn ended_by(ended_by: EndedBy) -> String {
         EndedBy::Command => "the command or the last selected process ended".to_owned(),
         EndedBy::Stop(StopReason::Asked) => "it was asked to stop".to_owned(),
         EndedBy::Stop(StopReason::Signal(signal)) => format!("signal {signal}"),
+        EndedBy::Trigger => "it was triggered".to_owned(),
         EndedBy::DiskFull => "the disk was full".to_owned(),
     }
 }

@@ -241,6 +241,12 @@ unsafe fn become_command(
     unsafe {
         // The own copy of the writing end would keep the gate from closing with the recorder.
         libc::close(gate_write.as_raw_fd());
+        // While it waits a Ctrl-C is to end it, not to run the recorder's handler in it.
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+            if libc::signal(signal, libc::SIG_DFL) == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+        }
         let mut byte = 0u8;
         let came = loop {
             let got = libc::read(gate_read.as_raw_fd(), (&raw mut byte).cast(), 1);

@@ -140,7 +140,6 @@ fn a_full_disk_keeps_what_was_recorded() {
     // The small file system is seen by the recorder alone and goes with it.
     let script =
         format!("mount -t tmpfs -o size=600k tmpfs {0} && exec \"$0\" \"$@\"", scratch.path.display());
-    let mut others = Load { calls: 400_000, threads: 2, pause: 0 }.process("0,1");
     let output = scratch.file("t.dat");
     let own = std::env::current_exe().unwrap();
     let recorder = Command::new("unshare")
@@ -152,7 +151,6 @@ fn a_full_disk_keeps_what_was_recorded() {
         .spawn()
         .unwrap();
     let pid = recorder.id();
-    others.spawn().unwrap().wait().unwrap();
     let printed = recorder.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&printed.stdout);
     let line = text.lines().find(|line| line.contains("FULL ")).unwrap_or_else(|| panic!("{text}"));
@@ -165,7 +163,7 @@ fn a_full_disk_keeps_what_was_recorded() {
 fn a_recorder_to_a_full_disk() {
     let Ok(output) = std::env::var(RECORDER) else { return };
     let spec = RecordSpec {
-        duration: Some(Duration::from_secs(5)),
+        command: Some(Load { calls: 400_000, threads: 2, pause: 0 }.command("0,1")),
         ..RecordSpec::new(&["syscalls:*_getppid", "sched:*"], &output)
     };
     match record(&spec, &mut |_| {}) {

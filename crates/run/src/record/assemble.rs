@@ -133,6 +133,7 @@ fn copy_all(
     let (mut extents, mut accounts) = (Vec::new(), Vec::new());
     for &cpu in &manifest.cpus {
         let mut account = PageAccount::new(cpu, recorded.layout, &manifest.own_threads, manifest.started_ns);
+        account.window = manifest.window;
         let raw = recorded.parts.open_pages(cpu)?;
         let mut on_stored = |raw: &File, stored: u64| {
             if free_space {
@@ -165,6 +166,7 @@ fn ledger(recorded: &Recorded, accounts: Vec<PageAccount>, cut: bool) -> Ledger 
     let own = accounts.iter().map(|account| account.own).sum();
     let cpus: Vec<CpuLedger> =
         accounts.into_iter().map(|account| cpu_ledger(recorded, account.cpu)).collect();
+    let whole_from = cpus.iter().filter(|cpu| cpu.discarded > 0).map(|cpu| cpu.first_ns).max();
     let last_event = cpus.iter().map(|cpu| cpu.last_ns).max().unwrap_or(0).max(manifest.started_ns);
     Ledger {
         version: LEDGER_VERSION,
@@ -176,6 +178,8 @@ fn ledger(recorded: &Recorded, accounts: Vec<PageAccount>, cut: bool) -> Ledger 
         clock: manifest.metadata.clock.clone(),
         started_ns: manifest.started_ns,
         ended_ns: if cut { last_event } else { recorded.ended_ns },
+        window_from_ns: manifest.window.then(|| whole_from.unwrap_or(manifest.started_ns)),
+        triggered_ns: recorded.triggered_ns,
         realtime_offset_ns: manifest.realtime_offset_ns,
     }
 }
@@ -194,8 +198,12 @@ fn cpu_ledger(recorded: &Recorded, mut cpu: CpuLedger) -> CpuLedger {
         cpu.lost.refused = stats.dropped;
         cpu.lost.nested = stats.commit_overrun;
         // The kernel's total is exact; a page tells its part of it only if it had room to.
-        let untold = stats.overrun.saturating_sub(cpu.lost.overwritten);
-        cpu.lost.overwritten = stats.overrun;
+        let mut untold = stats.overrun.saturating_sub(cpu.lost.overwritten + cpu.discarded);
+        if recorded.manifest.window && cpu.discarded == 0 {
+            // Its first page had no room for the number.
+            cpu.discarded = std::mem::take(&mut untold);
+        }
+        cpu.lost.overwritten = stats.overrun.saturating_sub(cpu.discarded);
         let unknown: Vec<usize> = (0..cpu.losses.len()).filter(|&i| cpu.losses[i].count.is_none()).collect();
         match unknown.as_slice() {
             [only] => cpu.losses[*only].count = Some(untold),

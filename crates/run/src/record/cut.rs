@@ -71,6 +71,7 @@ pub fn finish_cut_recording(path: &Path) -> Result<(PathBuf, Ledger), RecordErro
     let filtered = if manifest.filters { Filtered::NotCounted } else { Filtered::Nothing };
     let recorded = Recorded {
         threads: parts.read_threads(),
+        triggered_ns: None,
         remembered: Vec::new(),
         parts,
         ended_ns: manifest.started_ns,

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::thread;
 
 use super::dat_parts::{CpuExtent, DatFile};
-use super::pages::{PageAccount, PageLayout};
+use super::pages::{PageAccount, PageLayout, forget_missed};
 
 /// Pages in a chunk. trace-cmd writes 10; longer chunks compress better, and a reader that
 /// wants one page has to inflate a whole chunk: 256 KiB takes well under a millisecond.
@@ -56,6 +56,9 @@ pub(super) fn copy_pages(
             ));
         }
         let good = count_pages(&buffer[..whole], layout, account, cut)?;
+        if account.window && stored == 0 && good > 0 {
+            forget_missed(&mut buffer[..layout.size]);
+        }
         match packing {
             Packing::Raw => out.put(&buffer[..good])?,
             Packing::Zstd(level) => {

@@ -104,7 +104,7 @@ pub fn estimate_rates(spec: &RecordSpec, time: Duration) -> Result<Rates, Record
     let mut members = Members::new(&small.selection, None)?;
     if members.filters() {
         setup::begin_thread_filter(&instance, kernel::stop::own_tid())?;
-        while members.follow(&instance)? > 0 {}
+        while members.follow(&[&instance])? > 0 {}
     }
     setup::enable(&instance, &chosen)?;
     let stop = match &spec.stop {

@@ -25,6 +25,12 @@ pub struct Ledger {
     pub started_ns: u64,
     /// When it ended; for a cut recording the time of the last event kept.
     pub ended_ns: u64,
+    /// A flight recording: from this time on every CPU's events are there.
+    #[serde(default)]
+    pub window_from_ns: Option<u64>,
+    /// A flight recording: when it was triggered.
+    #[serde(default)]
+    pub triggered_ns: Option<u64>,
     /// What to add to "mono" times to get nanoseconds since 1970.
     pub realtime_offset_ns: i64,
 }
@@ -43,6 +49,9 @@ pub struct CpuLedger {
     pub read: Option<u64>,
     /// Events that happened but are not in the file.
     pub lost: Lost,
+    /// Events older than the window of a flight recording: overwritten on purpose.
+    #[serde(default)]
+    pub discarded: u64,
     /// Where events are missing, in order of time.
     pub losses: Vec<LossInterval>,
     /// Time of the first event in the file; 0 if there is none.
@@ -112,9 +121,14 @@ impl Ledger {
         self.cpus.iter().map(|cpu| cpu.lost.total()).sum()
     }
 
+    /// Events that a flight recording did not keep because they are older than its window.
+    pub fn discarded(&self) -> u64 {
+        self.cpus.iter().map(|cpu| cpu.discarded).sum()
+    }
+
     /// Events that passed the filters.
     pub fn happened(&self) -> u64 {
-        self.recorded() + self.lost()
+        self.recorded() + self.lost() + self.discarded()
     }
 
     /// CPUs whose own count of the file's events differs from the kernel's count of events

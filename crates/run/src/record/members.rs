@@ -74,10 +74,10 @@ impl Members {
         matches!(self, Members::Cgroup { .. })
     }
 
-    /// Adds the members that are new since the last call to the instance's filter; answers how
+    /// Adds the members that are new since the last call to the instances' filters; answers how
     /// many. To be called with `event-fork` on, until it finds none: a thread made between
     /// listing and fork following is then found by the next listing.
-    pub fn follow(&mut self, instance: &Instance) -> Result<usize, Refused> {
+    pub fn follow(&mut self, instances: &[&Instance]) -> Result<usize, Refused> {
         let (now, known) = match self {
             Members::Everything => return Ok(0),
             Members::Tasks { processes, threads, known } => {
@@ -91,7 +91,9 @@ impl Members {
         };
         let new: Vec<u32> = now.into_iter().filter(|tid| !known.contains(tid)).collect();
         if !new.is_empty() {
-            instance.add_threads(PidFilter::Only, &new)?;
+            for instance in instances {
+                instance.add_threads(PidFilter::Only, &new)?;
+            }
             known.extend(&new);
         }
         Ok(new.len())

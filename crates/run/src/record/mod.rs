@@ -15,6 +15,7 @@ mod dat7;
 mod parts;
 mod drain;
 mod setup;
+mod trigger;
 mod estimate;
 mod recording;
 mod assemble;
@@ -31,7 +32,9 @@ pub use error::RecordError;
 pub use estimate::{BRIDGED, CpuRate, Needs, Rates, estimate_rates};
 pub use kernel::stop::{StopReason, StopToken};
 pub use ledger::{CpuLedger, Filtered, Ledger, LossInterval, Lost};
-pub use spec::{EventSelection, FileFormat, OwnEvents, RecordSpec, Rings, Selection, WhenFull, parts_folder};
+pub use spec::{
+    EventSelection, FileFormat, Flight, OwnEvents, RecordSpec, Rings, Selection, WhenFull, parts_folder,
+};
 
 /// How far a recording is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +98,8 @@ pub enum EndedBy {
     Duration,
     /// Its command, or the last selected process, ended.
     Command,
+    /// A flight recording was triggered and its time after that was over.
+    Trigger,
     /// It was asked to stop, or a signal came.
     Stop(StopReason),
     /// The disk was full: what had been recorded until then was kept.

@@ -137,12 +137,22 @@ pub(super) fn well_filled(page: &[u8], layout: PageLayout) -> bool {
     (commit & !(MISSED_EVENTS | MISSED_STORED)) as usize >= (layout.size - layout.data) / 2
 }
 
+/// Makes a page tell of no missed events: the first one of a flight recording begins the file.
+pub(super) fn forget_missed(page: &mut [u8]) {
+    let low = if cfg!(target_endian = "little") { 8 } else { 12 };
+    let commit = u32::from_ne_bytes(page[low..low + 4].try_into().expect("four bytes"));
+    let cleared = commit & !(MISSED_EVENTS | MISSED_STORED);
+    page[8..16].copy_from_slice(&u64::from(cleared).to_ne_bytes());
+}
+
 /// One CPU's account while its pages go by, in order.
 #[derive(Debug)]
 pub(super) struct PageAccount {
     layout: PageLayout,
     own_threads: Vec<u32>,
     pub cpu: CpuLedger,
+    /// What is missing before the first page was discarded on purpose.
+    pub window: bool,
     pub own: u64,
     /// Every thread that caused an event.
     pub threads: HashSet<u32>,
@@ -157,6 +167,7 @@ impl PageAccount {
             layout,
             own_threads: own_threads.to_vec(),
             cpu,
+            window: false,
             own: 0,
             threads: HashSet::new(),
             from_ns: started_ns,
@@ -178,7 +189,9 @@ impl PageAccount {
             }
             own += u64::from(run_is_own);
         })?;
-        if let Some(count) = found.missed {
+        if self.window && self.cpu.pages == 0 {
+            self.cpu.discarded = found.missed.flatten().unwrap_or(0);
+        } else if let Some(count) = found.missed {
             let to_ns = found.first_ns.max(self.from_ns);
             self.add_loss(LossInterval { from_ns: self.from_ns, to_ns, count, in_pages: true });
             self.cpu.lost.overwritten += count.unwrap_or(0);

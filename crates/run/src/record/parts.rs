@@ -47,6 +47,9 @@ pub(super) struct Manifest {
     pub own_threads: Vec<u32>,
     /// The kernel filtered by thread or field.
     pub filters: bool,
+    /// A flight recording: the file begins with what the rings held.
+    #[serde(default)]
+    pub window: bool,
     /// Version of trace.dat to make.
     pub dat_version: u32,
     /// zstd level, if compressed.

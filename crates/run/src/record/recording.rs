@@ -30,6 +30,7 @@ use super::pages::PageLayout;
 use super::parts::{Manifest, PARTS_VERSION, Parts};
 use super::setup;
 use super::spec::{FileFormat, OwnEvents, RecordSpec};
+use super::trigger::Trigger;
 use super::{EndedBy, Phase, Progress};
 
 /// How often progress is told and the counters are looked at.
@@ -49,6 +50,7 @@ pub(super) struct Recording {
     drainers: Vec<Drainer>,
     free_buffer: Option<File>,
     counter: Option<Instance>,
+    trigger: Option<Trigger>,
     instance: Option<Instance>,
     tracefs: Tracefs,
     parts: Option<Parts>,
@@ -62,6 +64,7 @@ pub(super) struct Recording {
     stats_at_ns: u64,
     // Losses that pages do not tell: a ring that refuses, or interrupts that filled it.
     unmarked_losses: BTreeMap<u32, Vec<LossInterval>>,
+    triggered_ns: Option<u64>,
     swept: Vec<String>,
     notes: Vec<String>,
     started: Instant,
@@ -79,6 +82,7 @@ pub(super) struct Recorded {
     pub unwritten: BTreeMap<u32, u64>,
     pub unmarked_losses: BTreeMap<u32, Vec<LossInterval>>,
     pub filtered: Filtered,
+    pub triggered_ns: Option<u64>,
     pub threads: Vec<ThreadName>,
     pub remembered: Vec<ThreadName>,
     pub disk_full: bool,
@@ -104,6 +108,12 @@ impl Recording {
         let instance = setup::instance(&tracefs, spec, &cpus, &chosen)?;
         let free_buffer = open_free_buffer(&instance)?;
         let counter = if spec.count_filtered { Some(counter(&tracefs, spec, &cpus)?) } else { None };
+        let trigger = match &spec.flight {
+            Some(flight) if !flight.events.is_empty() => {
+                Some(Trigger::arm(&tracefs, spec, &cpus, &flight.events)?)
+            }
+            _ => None,
+        };
         let parts = Parts::create(&spec.parts_folder())?;
 
         // Before any thread or filter: a child inherits what its parent's thread is filtered by.
@@ -121,8 +131,14 @@ impl Recording {
         }
         let counters = Arc::new(DrainCounters::default());
         let drain_failed = StopToken::new()?;
-        let pace =
-            Pace { flush_interval: spec.rings.flush_interval, wake_when_filled: spec.rings.wake_percent > 0 };
+        let pace = match &spec.flight {
+            None => Pace {
+                flush_interval: spec.rings.flush_interval,
+                wake_when_filled: spec.rings.wake_percent > 0,
+            },
+            // The window stays in the rings until it is complete.
+            Some(_) => Pace { flush_interval: Duration::MAX, wake_when_filled: false },
+        };
         let drainers = drain::start(rings, layout, pace, &counters, &drain_failed)?;
         let mut recording = Recording {
             stopped_command,
@@ -131,6 +147,7 @@ impl Recording {
             drainers,
             free_buffer: Some(free_buffer),
             counter,
+            trigger,
             instance: Some(instance),
             tracefs,
             parts: Some(parts),
@@ -143,6 +160,7 @@ impl Recording {
             stats: cpus.iter().map(|&cpu| (cpu, RingStats::default())).collect(),
             stats_at_ns: 0,
             unmarked_losses: BTreeMap::new(),
+            triggered_ns: None,
             swept,
             notes: Vec::new(),
             started: Instant::now(),
@@ -168,7 +186,10 @@ impl Recording {
         if self.members.filters() {
             let instance = self.instance.as_ref().expect("present until removed");
             setup::begin_thread_filter(instance, nobody)?;
-            while self.members.follow(instance)? > 0 {}
+            if let Some(trigger) = &self.trigger {
+                setup::begin_thread_filter(&trigger.instance, nobody)?;
+            }
+            while follow(&mut self.members, instance, self.trigger.as_ref())? > 0 {}
         }
         if spec.own_events == OwnEvents::Refuse {
             self.instance().add_threads(PidFilter::Not, &own)?;
@@ -191,6 +212,9 @@ impl Recording {
         self.manifest.started_ns = clock::monotonic_ns();
         self.stats_at_ns = self.manifest.started_ns;
         self.instance().set_tracing(true)?;
+        if let Some(trigger) = &self.trigger {
+            trigger.enable()?;
+        }
         self.parts().write_manifest(&self.manifest)?;
         self.command_pid = self.stopped_command.as_ref().map(StoppedCommand::pid);
         tell(self.look(Phase::Recording)?);
@@ -205,7 +229,15 @@ impl Recording {
         let mut next_tick = Instant::now() + TICK;
         loop {
             let elapsed = self.started.elapsed();
+            let after = self.triggered_ns.zip(spec.flight.as_ref()).map(|(at, flight)| {
+                let since = Duration::from_nanos(clock::monotonic_ns() - at);
+                flight.after.saturating_sub(since)
+            });
+            if after == Some(Duration::ZERO) {
+                return Ok(EndedBy::Trigger);
+            }
             let left = spec.duration.map(|duration| duration.saturating_sub(elapsed));
+            let left = left.into_iter().chain(after).min();
             let until_tick = next_tick.saturating_duration_since(Instant::now());
             let mut wait = left.map_or(until_tick, |left| left.min(until_tick));
             if self.members.needs_following() {
@@ -213,7 +245,15 @@ impl Recording {
             }
             let mut descriptors = vec![stop.as_fd(), self.drain_failed.as_fd()];
             descriptors.extend(self.command.as_ref().map(AsFd::as_fd));
-            wait_readable(&descriptors, Some(wait))?;
+            let triggers = descriptors.len();
+            if let (None, Some(flight)) = (self.triggered_ns, &spec.flight) {
+                descriptors.extend(flight.trigger.as_ref().map(AsFd::as_fd));
+                descriptors.extend(self.trigger.iter().flat_map(Trigger::descriptors));
+            }
+            let ready = wait_readable(&descriptors, Some(wait))?;
+            if ready[triggers..].contains(&true) {
+                self.triggered_ns = Some(clock::monotonic_ns());
+            }
 
             if let Some(signals) = signals {
                 signals.notice();
@@ -236,7 +276,7 @@ impl Recording {
             }
             if self.members.needs_following() {
                 let instance = self.instance.as_ref().expect("present until removed");
-                self.members.follow(instance)?;
+                follow(&mut self.members, instance, self.trigger.as_ref())?;
             }
             if Instant::now() >= next_tick {
                 next_tick = Instant::now() + TICK;
@@ -301,9 +341,14 @@ impl Recording {
             elapsed: self.started.elapsed(),
             bytes: self.counters.bytes.load(Ordering::Relaxed),
             events: self.stats.values().map(|stats| stats.read + stats.entries).sum(),
-            lost: self.stats.values().map(RingStats::lost).sum(),
+            lost: self.stats.values().map(|stats| self.lost(stats)).sum(),
             command_pid: self.command_pid,
         })
+    }
+
+    /// A flight recording overwrites on purpose.
+    fn lost(&self, stats: &RingStats) -> u64 {
+        if self.manifest.window { stats.lost() - stats.overrun } else { stats.lost() }
     }
 
     fn note_unmarked_losses(&mut self, cpu: u32, stats: RingStats, now: u64) {
@@ -350,6 +395,7 @@ impl Recording {
         if let Some(counter) = self.counter.take() {
             counter.remove()?;
         }
+        drop(self.trigger.take());
         if let Some(instance) = self.instance.take() {
             instance.remove()?;
         }
@@ -364,6 +410,7 @@ impl Recording {
             unwritten,
             unmarked_losses: std::mem::take(&mut self.unmarked_losses),
             filtered,
+            triggered_ns: self.triggered_ns,
             threads,
             remembered,
             disk_full,
@@ -485,6 +532,16 @@ impl Drop for Recording {
     }
 }
 
+fn follow(
+    members: &mut Members,
+    instance: &Instance,
+    trigger: Option<&Trigger>,
+) -> Result<usize, RecordError> {
+    let instances: Vec<&Instance> =
+        std::iter::once(instance).chain(trigger.map(|trigger| &trigger.instance)).collect();
+    Ok(members.follow(&instances)?)
+}
+
 /// Ends a command that still runs.
 fn end(command: &mut RunningCommand) -> Result<ExitStatus, RecordError> {
     for signal in [15, 9] {
@@ -581,6 +638,7 @@ fn manifest(
         realtime_offset_ns: 0,
         own_threads: Vec::new(),
         filters: thread_filter || chosen.iter().any(|chosen| chosen.filter.is_some()),
+        window: spec.flight.is_some(),
         dat_version,
         zstd_level,
         events: chosen.iter().map(|chosen| chosen.event.to_string()).collect(),

@@ -45,6 +45,16 @@ pub(super) fn instance(
     instance.set_cpus(cpus)?;
     instance.set_buffer_kb(spec.rings.kb_per_cpu)?;
     instance.write("buffer_percent", &spec.rings.wake_percent.clamp(1, 100).to_string())?;
+    set_filters(tracefs, &instance, chosen)?;
+    Ok(instance)
+}
+
+/// Sets the events' filters.
+pub(super) fn set_filters(
+    tracefs: &Tracefs,
+    instance: &Instance,
+    chosen: &[ChosenEvent],
+) -> Result<(), RecordError> {
     for ChosenEvent { event, filter } in chosen {
         let Some(filter) = filter else { continue };
         instance.set_filter(event, filter).map_err(|refused| match refused {
@@ -57,7 +67,7 @@ pub(super) fn instance(
             },
         })?;
     }
-    Ok(instance)
+    Ok(())
 }
 
 /// Sets the clock; an unknown one is told with those there are.

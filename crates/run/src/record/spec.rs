@@ -34,6 +34,8 @@ pub struct RecordSpec {
     /// Have a second, tiny instance without filters count what happened, so that the ledger
     /// can say how much the filters refused. Doubles the cost of every event.
     pub count_filtered: bool,
+    /// Keep the newest events in the rings and write them only when something triggers it.
+    pub flight: Option<Flight>,
     /// Ends the recording from outside; signals are routed to it with `handle_signals`.
     pub stop: Option<StopToken>,
     /// Let SIGINT, SIGTERM, SIGHUP and SIGQUIT end the recording cleanly.
@@ -57,6 +59,7 @@ impl RecordSpec {
             kernel_symbols: false,
             own_events: OwnEvents::Count,
             count_filtered: false,
+            flight: None,
             stop: None,
             handle_signals: false,
         }
@@ -156,6 +159,22 @@ impl Default for Rings {
             flush_interval: Duration::from_secs(1),
         }
     }
+}
+
+/// A flight recording: the rings overwrite themselves, nothing is fetched or written until a
+/// trigger; then what the rings hold is saved, and what happens for a while after it. How long
+/// before the trigger the window reaches is what the ring size buys. A killed flight recorder
+/// leaves nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Flight {
+    /// Recording goes on for this long after the trigger.
+    pub after: Duration,
+    /// Triggers when asked to stop: a threshold crossed, a program's probe. Ending the recording
+    /// by its own stop token, a signal, its duration or its command saves the window too.
+    pub trigger: Option<StopToken>,
+    /// Triggers at the first of these events that passes its filter, such as
+    /// `sched:sched_stat_wait` with `delay > 10000000`. Noticed within a millisecond or so.
+    pub events: Vec<EventSelection>,
 }
 
 /// What becomes of the events that the recorder's own threads cause.
