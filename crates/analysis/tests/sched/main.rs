@@ -6,3 +6,4 @@ mod random;
 mod reference;
 mod small;
 mod large;
+mod checks;
