@@ -47,6 +47,16 @@ pub fn document(document: &Document, options: &TextOptions) -> String {
         self::section(&mut out, section, options);
     }
     notices(&mut out, document, |level| level <= Level::Note, options);
+    let hidden: Vec<&str> = document
+        .sections
+        .iter()
+        .filter(|s| !s.brief && !options.all_rows && !s.title.is_empty())
+        .map(|s| s.title.as_ref())
+        .collect();
+    if !hidden.is_empty() {
+        let text = format!("--all, or another --format, also tells: {}", hidden.join("; "));
+        paragraph(&mut out, &text, Some(Style::Faint), options);
+    }
     while out.ends_with("\n\n") {
         out.pop();
     }

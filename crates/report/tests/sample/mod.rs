@@ -46,6 +46,7 @@ pub fn document(columns: usize) -> Document {
         Section::new("cpus", "What the CPUs did").with(timeline(columns)),
         Section::new("stacks", "Where the time on the CPU went").with(flame()),
         Section::new("host", "Findings about the host").with(findings()),
+        Section::new("basis", "What the numbers rest on").detail().with("Nothing but formulas.".to_owned()),
     ];
     document
 }
