@@ -154,6 +154,7 @@ type Set = fn(&mut Config, &Value) -> Result<(), String>;
 
 /// Every variable: its name and how it is set. Names of variables that only gate features of
 /// bpftrace are accepted and change nothing.
+#[allow(clippy::unit_arg)] // each row is one assignment that may fail
 pub const VARIABLES: &[(&str, Set)] = &[
     ("cache_user_symbols", |c, v| {
         let choices = [

@@ -49,7 +49,7 @@ fn mutate(random: &mut Random, seeds: &[&str]) -> Vec<u8> {
     for _ in 0..=random.below(6) {
         let at = random.below(bytes.len() as u64 + 1) as usize;
         match random.below(6) {
-            0 if at < bytes.len() => bytes[at] = (random.next() & 0xff) as u8,
+            0 if at < bytes.len() => bytes[at] = (random.number() & 0xff) as u8,
             1 if at < bytes.len() => {
                 bytes.remove(at);
             }
@@ -84,7 +84,7 @@ fn mutated_programs_and_random_bytes_never_panic() {
     let mut count = 0;
     while start.elapsed() < Duration::from_millis(1500) {
         let bytes = if count % 8 == 0 {
-            (0..random.below(200)).map(|_| (random.next() & 0x7f) as u8).collect()
+            (0..random.below(200)).map(|_| (random.number() & 0x7f) as u8).collect()
         } else {
             mutate(&mut random, SEEDS)
         };

@@ -82,20 +82,22 @@ impl<'a> Checker<'a> {
     /// The macro whose parameters fit: those that take variables and maps as such before those
     /// that take any expression.
     fn choose(&self, candidates: &[&'a ast::Macro], arguments: &'a [Argument]) -> Option<&'a ast::Macro> {
-        let fits = |found: &&&'a ast::Macro| {
+        let fits = |found: &&&'a ast::Macro, lenient: bool| {
             found.parameters.len() == arguments.len()
                 && found.parameters.iter().zip(arguments).all(|(parameter, argument)| {
                     let Argument::Expr(expr) = argument else { return false };
                     let kind = self.kind_of(expr);
                     match parameter.text.as_bytes()[0] {
-                        b'$' => kind == '$',
+                        b'$' => kind == '$' || lenient && kind == ' ',
                         b'@' => kind == '@',
                         _ => true,
                     }
                 })
         };
         let exact = |found: &&&'a ast::Macro| found.parameters.iter().filter(|p| p.text.starts_with(['$', '@'])).count();
-        candidates.iter().filter(fits).max_by_key(exact).copied()
+        let strict = candidates.iter().filter(|found| fits(found, false)).max_by_key(exact);
+        // Before 0.24 a `$x` took any expression, which the macro then only read.
+        strict.or_else(|| candidates.iter().find(|found| fits(found, true))).copied()
     }
 
     /// `$` for a variable, `@` for a whole map, else a blank.

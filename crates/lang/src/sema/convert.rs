@@ -4,7 +4,7 @@ use super::checker::Checker;
 use super::types::{LITERAL, is_literal, settle};
 use crate::hir::{Cast, Expr, ExprKind};
 use crate::schema::MapValue;
-use crate::types::{Integer, Space, Type};
+use crate::types::{Integer, Space, TupleField, Type};
 
 /// The type that values of both can be stored in, if there is one.
 pub fn join(left: &Type, right: &Type) -> Option<Type> {
@@ -41,6 +41,13 @@ pub fn join(left: &Type, right: &Type) -> Option<Type> {
         }
         (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
             let mut fields = Vec::new();
+            // Records go together by their names, in the order of the first.
+            if let Some(order) = by_name(a, b) {
+                for (a, at) in a.iter().zip(order) {
+                    fields.push((a.name.clone(), join(&a.ty, &b[at].ty)?));
+                }
+                return Some(Type::named_tuple(fields));
+            }
             for (a, b) in a.iter().zip(b.iter()) {
                 if a.name != b.name && a.name.is_some() && b.name.is_some() {
                     return None;
@@ -51,6 +58,18 @@ pub fn join(left: &Type, right: &Type) -> Option<Type> {
         }
         _ => return None,
     })
+}
+
+/// Where each field of the first is in the second, when all have names and the names are the same.
+fn by_name(a: &[TupleField], b: &[TupleField]) -> Option<Vec<usize>> {
+    if a.len() != b.len() {
+        return None;
+    }
+    let place = |field: &TupleField| {
+        field.name.as_ref()?;
+        b.iter().position(|other| other.name == field.name)
+    };
+    a.iter().map(place).collect()
 }
 
 fn join_spaces(left: Space, right: Space) -> Option<Space> {
@@ -196,7 +215,14 @@ impl<'a> Checker<'a> {
             (Type::Array { element, .. }, Type::String(_)) if **element == Type::signed(1) => cast(Cast::Text, expr),
             (Type::Stack(a), Type::Stack(b)) if a.user == b.user => Some(Expr { ty: to, ..expr }),
             (Type::Tuple(from), Type::Tuple(fields)) if from.len() == fields.len() => {
-                let ExprKind::Tuple(values) = expr.kind else { return cast(Cast::Fields, expr) };
+                let order = by_name(fields, from);
+                let moved = order.as_ref().is_some_and(|order| order.iter().enumerate().any(|(i, at)| i != *at));
+                let ExprKind::Tuple(mut values) = expr.kind else {
+                    return if moved { None } else { cast(Cast::Fields, expr) };
+                };
+                if let Some(order) = order.filter(|_| moved) {
+                    values = order.into_iter().map(|at| values[at].clone()).collect();
+                }
                 let mut converted = Vec::new();
                 for (value, field) in values.into_iter().zip(fields.iter()) {
                     converted.push(self.coerce(value, &field.ty)?);

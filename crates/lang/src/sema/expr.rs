@@ -189,7 +189,8 @@ impl<'a> Checker<'a> {
         if is_unknown(&inner) {
             return inner;
         }
-        if !inner.ty.is_integral() && !(op == UnaryOp::BitNot && matches!(inner.ty, Type::Pointer { .. })) {
+        let address = op == UnaryOp::BitNot && matches!(inner.ty, Type::Pointer { .. });
+        if !inner.ty.is_integral() && !address {
             let sign = if op == UnaryOp::Neg { "-" } else { "~" };
             let message = format!("{sign} needs an integer, and this is a {}", self.show(&inner.ty));
             return self.error(Code::NotAnInteger, span, message);
@@ -307,9 +308,10 @@ impl<'a> Checker<'a> {
         if !integral(&left.ty) || !integral(&right.ty) {
             return self.bad_operands(op, &left, &right, span);
         }
+        let foldable = |ty: &Type| is_literal(ty) || ty.integer().is_some_and(|integer| integer.names.is_some());
         if let (Some(a), Some(b)) = (constant(&left), constant(&right))
-            && is_literal(&left.ty)
-            && is_literal(&right.ty)
+            && foldable(&left.ty)
+            && foldable(&right.ty)
         {
             return self.fold(op, a, b, span);
         }
@@ -635,7 +637,7 @@ impl<'a> Checker<'a> {
             }
             let size = value.ty.size();
             let each = element.size().max(1);
-            if size % each != 0 {
+            if !size.is_multiple_of(each) {
                 let message = format!("{} bytes are no whole number of {}", size, self.show(&element));
                 return Value::Expr(self.error(Code::BadCast, span, message));
             }

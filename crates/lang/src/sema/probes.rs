@@ -605,9 +605,9 @@ impl<'a> Expander<'a> {
     fn signature(&self, blob: usize, parameters: &[bpf::btf::Parameter<'_>], result: TypeId) -> Signature {
         let parameters = parameters.iter().enumerate().map(|(i, parameter)| {
             let name = if parameter.name.is_empty() { format!("arg{i}") } else { parameter.name.to_string() };
-            (name, self.resolver.from_btf(blob, parameter.type_id))
+            (name, self.resolver.type_of_btf(blob, parameter.type_id))
         });
-        Signature { parameters: parameters.collect(), result: self.resolver.from_btf(blob, result) }
+        Signature { parameters: parameters.collect(), result: self.resolver.type_of_btf(blob, result) }
     }
 
     fn raw_tracepoint(&self, point: &Point<'_>) -> Result<Vec<Resolved>, Box<Diagnostic>> {
@@ -1134,7 +1134,7 @@ impl<'a> Expander<'a> {
             "8" => 8,
             _ => return Err(bad(point, parts[2].span, "a watchpoint is 1, 2, 4 or 8 bytes long")),
         };
-        if function.is_none() && address % u64::from(length) != 0 {
+        if function.is_none() && !address.is_multiple_of(u64::from(length)) {
             return Err(bad(point, place.span, format!("the address is not aligned to {length} bytes")));
         }
         let mut mode = 0u8;

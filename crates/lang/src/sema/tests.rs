@@ -298,7 +298,9 @@ fn macros_are_hygienic_and_may_be_overloaded() {
         "emit#0 print(\"variable\") emit#1 print(\"value\")",
     );
     check_wrong("macro m() { @x++; } begin { m(); }", &["stdin:1:13-15: error[L0212]: the macro m uses @x, which it was not given"]);
-    check_wrong("macro m($x) { $x++; } begin { m(1); }", &["stdin:1:31-35: error[L0212]: the macro 'm' needs a variable for $x"]);
+    check_wrong("macro m($x) { $x++; } begin { m(1); }", &["stdin:1:33: error[L0409]: ++ and -- change a $variable or a @map"]);
+    check_wrong("macro m(@x) { @x++; } begin { m(1); }", &["stdin:1:31-35: error[L0212]: the macro 'm' needs a map for @x"]);
+    check_body_with("macro next($x) { $x + 1 }", "print(next(1 + 1));", "emit#0 print(3)");
     check_wrong("macro m(x) { m(x) } begin { m(1); }", &["stdin:1:14-18: error[L0005]: the macro 'm' calls itself, or calls go too deep"]);
 }
 
@@ -320,6 +322,15 @@ fn parameters_and_options_are_constants() {
         "emit#0 print(true) emit#1 print(3) emit#2 print(\"d\")");
     check("begin { if comptime (getopt(\"deep\")) { @a = 1; } else { @a = \"x\"; } }",
         "map @a: int64, Scalar of 1 Special begin { block { @a = 1 } }");
+}
+
+#[test]
+fn records_go_together_by_the_names_of_their_fields() {
+    check_body(
+        "$r = (a=1, b=\"x\"); $r = (b=\"yz\", a=2); print($r.b);",
+        "let $r.0: (a=int64,b=string[3]) $r.0 = (1, \"x\") $r.0 = (2, \"yz\") emit#0 print(in[$r.0]+8:string[3])",
+    );
+    check_wrong("begin { $r = (a=1); $r = (b=1,); }", &["stdin:1:21-32: error[L0401]: $r is a (a=int64) and cannot hold a (b=int64)"]);
 }
 
 #[test]

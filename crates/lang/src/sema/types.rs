@@ -172,11 +172,11 @@ impl<'a> Resolver<'a> {
     }
 
     /// A BTF type as a type of the language.
-    pub fn from_btf(&self, blob: usize, id: TypeId) -> Type {
-        self.from_btf_within(blob, id, 0)
+    pub fn type_of_btf(&self, blob: usize, id: TypeId) -> Type {
+        self.type_within(blob, id, 0)
     }
 
-    fn from_btf_within(&self, blob: usize, id: TypeId, depth: u32) -> Type {
+    fn type_within(&self, blob: usize, id: TypeId, depth: u32) -> Type {
         let Some(btf) = self.blob(blob).filter(|_| depth < 24) else { return Type::Void };
         let named = btf.skip_qualifiers(id).map_or("", |ty| ty.name);
         let Some(ty) = btf.resolve(id) else { return Type::Void };
@@ -187,26 +187,26 @@ impl<'a> Resolver<'a> {
             Kind::Int { size: 16, .. } => Type::Array { element: Box::new(Type::U64), count: 2 },
             Kind::Int { size, signed, .. } => Type::Integer(Integer { bytes: size.clamp(1, 8) as u8, signed, names: None }),
             Kind::Enum { size, signed, .. } => {
-                let names = Some(self.enum_from_btf(blob, ty.id));
+                let names = Some(self.enum_of_btf(blob, ty.id));
                 Type::Integer(Integer { bytes: size.clamp(1, 8) as u8, signed, names })
             }
             Kind::Pointer(to) => {
                 let space = if btf.has_tag(to, "user") { Space::User } else { Space::Kernel };
-                Type::pointer(self.from_btf_within(blob, to, depth + 1), space)
+                Type::pointer(self.type_within(blob, to, depth + 1), space)
             }
             Kind::Array { element, count } => {
-                Type::Array { element: Box::new(self.from_btf_within(blob, element, depth + 1)), count }
+                Type::Array { element: Box::new(self.type_within(blob, element, depth + 1)), count }
             }
-            Kind::Struct { size, .. } => Type::Record(self.record_from_btf(blob, ty.id, ty.name, named, false, size)),
-            Kind::Union { size, .. } => Type::Record(self.record_from_btf(blob, ty.id, ty.name, named, true, size)),
+            Kind::Struct { size, .. } => Type::Record(self.record_of_btf(blob, ty.id, ty.name, named, false, size)),
+            Kind::Union { size, .. } => Type::Record(self.record_of_btf(blob, ty.id, ty.name, named, true, size)),
             Kind::Float { size } => Type::Array { element: Box::new(Type::unsigned(1)), count: size },
             // Declared only: nothing in it can be used, but pointers to it keep its name.
-            Kind::Forward { union } => Type::Record(self.record_from_btf(blob, ty.id, ty.name, named, union, 0)),
+            Kind::Forward { union } => Type::Record(self.record_of_btf(blob, ty.id, ty.name, named, union, 0)),
             _ => Type::Void,
         }
     }
 
-    fn record_from_btf(&self, blob: usize, id: TypeId, name: &str, typedef: &str, union: bool, size: u32) -> RecordRef {
+    fn record_of_btf(&self, blob: usize, id: TypeId, name: &str, typedef: &str, union: bool, size: u32) -> RecordRef {
         // A module's numbers below its first are the kernel's own types.
         let blob = if self.blob(blob).is_some_and(|btf| id < btf.type_start()) { 0 } else { blob };
         if let Some(known) = self.by_btf.borrow().get(&(blob, id)) {
@@ -221,7 +221,7 @@ impl<'a> Resolver<'a> {
         found
     }
 
-    fn enum_from_btf(&self, blob: usize, id: TypeId) -> EnumId {
+    fn enum_of_btf(&self, blob: usize, id: TypeId) -> EnumId {
         if let Some(known) = self.enums_by_btf.borrow().get(&(blob, id)) {
             return *known;
         }
@@ -250,7 +250,7 @@ impl<'a> Resolver<'a> {
                 // A struct that is declared in this place and defined elsewhere.
                 let id = self.defined(&btf, id)?;
                 let at = btf.field(id, name)?;
-                let ty = self.from_btf(blob, at.type_id);
+                let ty = self.type_of_btf(blob, at.type_id);
                 Some(placed(ty, at.bit_offset, at.bit_size))
             }
             Origin::Text => self.text_field(record, name, 0),
@@ -331,7 +331,7 @@ impl<'a> Resolver<'a> {
         let (Kind::Struct { members, .. } | Kind::Union { members, .. }) = ty.kind else { return };
         let mut fields = Vec::new();
         for member in members {
-            let ty = self.from_btf(blob, member.type_id);
+            let ty = self.type_of_btf(blob, member.type_id);
             let found = placed(ty, member.bit_offset, member.bit_size);
             fields.push(Field {
                 name: member.name.into(),
@@ -365,7 +365,7 @@ impl<'a> Resolver<'a> {
         let kinds = if union { KindSet::UNION } else { KindSet::STRUCT };
         for blob in 0..self.blobs() {
             if let Some(id) = self.blob(blob).and_then(|btf| btf.find(name, kinds))
-                && let Type::Record(record) = self.from_btf(blob, id)
+                && let Type::Record(record) = self.type_of_btf(blob, id)
             {
                 return Some(record);
             }
@@ -380,7 +380,7 @@ impl<'a> Resolver<'a> {
         }
         (0..self.blobs()).find_map(|blob| {
             let id = self.blob(blob)?.find(name, KindSet::ENUM)?;
-            Some(self.from_btf(blob, id))
+            Some(self.type_of_btf(blob, id))
         })
     }
 
@@ -395,7 +395,7 @@ impl<'a> Resolver<'a> {
         let kinds = KindSet::TYPEDEF.or(KindSet::INT);
         (0..self.blobs()).find_map(|blob| {
             let id = self.blob(blob)?.find(name, kinds)?;
-            match self.from_btf(blob, id) {
+            match self.type_of_btf(blob, id) {
                 Type::Void => None,
                 ty => Some(ty),
             }
@@ -414,7 +414,7 @@ impl<'a> Resolver<'a> {
         }
         (0..self.blobs()).find_map(|blob| {
             let (id, value) = self.blob(blob)?.enumerator(name)?;
-            Some((value, self.from_btf(blob, id)))
+            Some((value, self.type_of_btf(blob, id)))
         })
     }
 

@@ -192,11 +192,8 @@ impl State<'_> {
                     None => self.wrong(span, format!("#{word} without #if")),
                 }
             }
-            "endif" => {
-                if conditionals.pop().is_none() {
-                    self.wrong(span, "#endif without #if");
-                }
-            }
+            "endif" if conditionals.pop().is_some() => {}
+            "endif" => self.wrong(span, "#endif without #if"),
             _ if !active => {}
             "define" => self.define(at, end, span),
             "undef" => {

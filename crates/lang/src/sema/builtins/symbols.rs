@@ -105,10 +105,7 @@ fn percpu_kaddr<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> 
         checker.error(Code::CannotAsk, call.span, message);
         return None;
     };
-    let ty = match checker.resolver.from_btf(0, ty) {
-        Type::Record(record) => Type::Record(record),
-        other => other,
-    };
+    let ty = checker.resolver.type_of_btf(0, ty);
     let intrinsic = Intrinsic::PerCpuAddress { btf_id, name };
     Some(checker.make(ExprKind::Intrinsic(intrinsic, arguments), Type::pointer(ty, Space::Kernel), call.span))
 }

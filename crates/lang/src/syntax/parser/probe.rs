@@ -63,7 +63,15 @@ impl Parser<'_> {
                     let digits = text[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
                     let number: usize = text[at + 1..at + 1 + digits].parse().unwrap_or(0);
                     match number.checked_sub(1).and_then(|index| self.positional.get(index)) {
-                        Some(value) => reader.push_str(value),
+                        // A parameter may hold several parts, or the whole probe.
+                        Some(value) => {
+                            for (i, part) in value.split(':').enumerate() {
+                                if i > 0 {
+                                    reader.parts.push((String::new(), at));
+                                }
+                                reader.push_str(part);
+                            }
+                        }
                         None => {
                             let span =
                                 Span::new(self.base as usize + at, self.base as usize + at + 1 + digits);
@@ -118,7 +126,7 @@ impl Parser<'_> {
             |start: usize, end: usize| Span::new(self.base as usize + start, self.base as usize + end);
         let starts: Vec<usize> = reader.parts.iter().map(|(_, start)| *start).chain([at + 1]).collect();
         let parts = reader.parts.into_iter().zip(starts.windows(2));
-        let parts = parts.map(|((text, start), pair)| Text { text, span: part_span(start, pair[1] - 1) });
+        let parts = parts.map(|((text, start), pair)| Text { text, span: part_span(start, (pair[1] - 1).max(start)) });
         let parts: Vec<Text> = parts.collect();
         if at == begin || parts[0].text.is_empty() {
             return Err(self.expected("a probe"));
