@@ -10,7 +10,7 @@ use analysis::sched::{self, SchedOptions, SchedResult};
 use kernel::cgroup::Throttling;
 use trace::{Cpu, Nanos, SourceError, Tid};
 
-use crate::counters::CounterSpan;
+use crate::counters::{CounterSpan, ThreadFacts};
 use crate::metric::Metric;
 use crate::recipe::{Side, Threshold};
 use crate::run_record::{RunRecord, SelectionRequest, ThresholdOutcome};
@@ -108,7 +108,16 @@ impl Question {
                 tids.dedup();
                 numbers(&tids)
             }
-            SelectionRequest::Cgroup(_) => numbers(&record.cgroup_threads),
+            SelectionRequest::Cgroup(directory) => {
+                let member = |facts: &&ThreadFacts| {
+                    facts.cgroup.as_deref().is_some_and(|group| is_within(group, directory))
+                };
+                let members = facts.iter().filter(member).map(|facts| facts.tid);
+                let mut tids: Vec<u32> = record.cgroup_threads.iter().copied().chain(members).collect();
+                tids.sort_unstable();
+                tids.dedup();
+                numbers(&tids)
+            }
         };
         let mut filters = Vec::new();
         if request.narrow {
@@ -127,6 +136,14 @@ impl Question {
             to: None,
         }
     }
+}
+
+/// Whether a group, by its path in the hierarchy, is the one of this directory or below it.
+/// Where the hierarchy is mounted is not known here: the directory ends with the group's path.
+fn is_within(group: &str, directory: &Path) -> bool {
+    let group = Path::new(group.trim_start_matches('/'));
+    let named = |ancestor: &Path| !ancestor.as_os_str().is_empty() && directory.ends_with(ancestor);
+    group.ancestors().any(named)
 }
 
 /// The number of a metric; `None` where the trace does not tell.
@@ -202,5 +219,21 @@ impl Judged {
             Side::AtLeast => "at least",
         };
         format!("{side} {}", self.threshold.metric.show(self.threshold.limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_a_group_and_of_those_below_it_are_told() {
+        let directory = Path::new("/sys/fs/cgroup/system.slice/db.service");
+        for group in ["/system.slice/db.service", "/system.slice/db.service/worker/1"] {
+            assert!(is_within(group, directory), "{group}");
+        }
+        for group in ["/", "/system.slice", "/system.slice/other.service", "/user.slice"] {
+            assert!(!is_within(group, directory), "{group}");
+        }
     }
 }

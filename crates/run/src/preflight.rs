@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kernel::files::free_bytes;
+use kernel::stop::{SignalsStop, StopToken};
 use kernel::tracefs::Tracefs;
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +93,9 @@ pub enum PreflightError {
         /// The limit in bytes.
         limit: u64,
     },
+    /// A signal came before recording had begun.
+    #[error("interrupted before recording began; nothing was recorded")]
+    Interrupted,
     /// The disk is as good as full.
     #[error("only {} are free in {folder}; free some space or record to another disk (--output)", format_bytes(*free))]
     DiskFull {
@@ -145,7 +149,7 @@ pub fn preflight(
         // Nothing is left to decide, so nothing is measured: the recording begins at once.
         return without_trial(spec, ring, free);
     }
-    let rates = record::estimate_rates(spec, TRIAL)?;
+    let rates = uninterrupted(spec)?;
     let cpus = rates.cpus.len() as u32;
     let available = available_memory();
     let ring = ring_bytes(&rates, demands.ring_bytes_per_cpu, available);
@@ -184,6 +188,25 @@ pub fn preflight(
         free_disk_bytes: free,
         available_memory_bytes: available,
     })
+}
+
+/// Measures. A signal meanwhile ends it cleanly: the trial's ring buffer goes with it.
+fn uninterrupted(spec: &mut RecordSpec) -> Result<Rates, PreflightError> {
+    if !spec.handle_signals {
+        return Ok(record::estimate_rates(spec, TRIAL)?);
+    }
+    let stop = match &spec.stop {
+        Some(stop) => stop.clone(),
+        None => StopToken::new().map_err(RecordError::from)?,
+    };
+    let signals = SignalsStop::route_to(&stop);
+    let trial = RecordSpec { stop: Some(stop.clone()), ..spec.clone() };
+    let rates = record::estimate_rates(&trial, TRIAL);
+    signals.notice();
+    if stop.requested().is_some() {
+        return Err(PreflightError::Interrupted);
+    }
+    Ok(rates?)
 }
 
 fn without_trial(spec: &mut RecordSpec, ring: u64, free: Option<u64>) -> Result<Preflight, PreflightError> {

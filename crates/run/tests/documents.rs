@@ -79,7 +79,8 @@ fn check_document(name: &str) {
         let Some(compiled) = outcome.compiled else { panic!("{place}{}", outcome.report) };
         let stop = kernel::stop::StopToken::new().unwrap();
         let (mut out, mut talk) = (Vec::new(), Vec::new());
-        let run = RunOptions { quiet: true, duration: Some(Duration::from_secs(10)), ..RunOptions::default() };
+        let run =
+            RunOptions { quiet: true, duration: Some(Duration::from_secs(10)), ..RunOptions::default() };
         if let Err(why) = session::run(&compiled, &facts, &run, None, &stop, &mut out, &mut talk) {
             println!("SKIPPED: {why}");
             refused += 1;
@@ -115,7 +116,8 @@ const END: &str = "<!-- end of functions -->";
 fn the_table_of_functions_is_the_compilers() {
     let mut table = String::from("| function | |\n|---|---|\n");
     for row in builtins::rows() {
-        let forms: Vec<String> = row.signature.lines().map(|form| format!("`{}`", form.trim().replace('|', "\\|"))).collect();
+        let forms: Vec<String> =
+            row.signature.lines().map(|form| format!("`{}`", form.trim().replace('|', "\\|"))).collect();
         let mark = if row.needs_unsafe { " Needs `--unsafe`." } else { "" };
         table.push_str(&format!("| {} | {}{mark} |\n", forms.join("<br>"), row.doc.replace('|', "\\|")));
     }

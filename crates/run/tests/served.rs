@@ -63,7 +63,8 @@ fn printed(text: &str, serve: bool, tid: i32, facts: &LiveFacts) -> Result<Strin
     let stop = kernel::stop::StopToken::new().map_err(|why| why.to_string())?;
     let (mut out, mut talk) = (Vec::new(), Vec::new());
     let options = RunOptions { quiet: true, duration: Some(Duration::from_secs(5)), ..RunOptions::default() };
-    session::run(&compiled, facts, &options, None, &stop, &mut out, &mut talk).map_err(|why| why.to_string())?;
+    session::run(&compiled, facts, &options, None, &stop, &mut out, &mut talk)
+        .map_err(|why| why.to_string())?;
     let text = String::from_utf8_lossy(&out).into_owned();
     // `exit` ends the session soon, not at once: the first line is what counts.
     let line = text.lines().find(|line| line.starts_with("= ")).map(String::from);
@@ -91,8 +92,10 @@ fn raw_arguments_say_what_the_tracepoint_says() {
     }
     let worker = Worker::new();
     for text in PROGRAMS {
-        let served = printed(text, true, worker.tid, &facts).unwrap_or_else(|why| panic!("served: {text}\n{why}"));
-        let plain = printed(text, false, worker.tid, &facts).unwrap_or_else(|why| panic!("plain: {text}\n{why}"));
+        let served =
+            printed(text, true, worker.tid, &facts).unwrap_or_else(|why| panic!("served: {text}\n{why}"));
+        let plain =
+            printed(text, false, worker.tid, &facts).unwrap_or_else(|why| panic!("plain: {text}\n{why}"));
         assert_eq!(served, plain, "{text}");
     }
 }

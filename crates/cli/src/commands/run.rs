@@ -5,6 +5,7 @@ mod what;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use anyhow::Context;
 use clap::Args;
 use run::answer::{self, Answer, Judged, Question};
 use run::folder;
@@ -129,7 +130,9 @@ impl Run {
         console: &mut Console,
     ) -> anyhow::Result<Outcome> {
         let question = Question::of_run(record, session.counters);
-        let answer = answer::answer(&folder.join(folder::TRACE), &question)?;
+        let disk_full = session.outcome.ended_by == EndedBy::DiskFull;
+        let answer = answer::answer(&folder.join(folder::TRACE), &question)
+            .with_context(|| format!("the run is kept in {}, and its trace cannot be read", folder.display()))?;
         let judged = answer::judge(&recipe.thresholds, &answer);
         record.thresholds = judged.iter().map(Judged::outcome).collect();
         let document = present::run_document(record, &recipe.question, &answer, &judged);
@@ -144,7 +147,7 @@ impl Run {
         console.flush()?;
         say_verdict(&judged, &answer, console);
         console.say(&format!("all of it is in {}; open {}", folder.display(), folder.join(folder::REPORT_HTML).display()));
-        Ok(verdict(&judged, &answer))
+        Ok(if disk_full { Outcome::DoesNotHold } else { verdict(&judged, &answer) })
     }
 }
 

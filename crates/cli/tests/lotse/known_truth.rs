@@ -192,6 +192,55 @@ fn a_thread_of_a_group_with_a_quota_waits_for_it() {
     assert!(notices.contains("CPU quota") && notices.contains(name), "the report names the quota: {notices}");
 }
 
+#[test]
+fn the_members_of_a_control_group_are_asked_about() {
+    needs_tools!();
+    let Some(group) = Group::with_quota(90) else {
+        testkit::skipped!("no control group can be made here");
+    };
+    let (place, member, other) = (Place::new(), Worker::spinner(), Worker::spinner());
+    group.add(member.tid);
+    let path = group.path.to_str().unwrap();
+    let words = [
+        "run",
+        "sched",
+        "-q",
+        "--format",
+        "json",
+        "--duration",
+        "800ms",
+        "--cgroup",
+        path,
+        "--output",
+        "run",
+    ];
+    let output = place.lotse(&words);
+    assert!(matches!(output.status, Some(0 | 1)), "{}", output.stderr);
+    let report = json(&output.stdout);
+    let rows = report["data"]["threads"]["rows"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["tid"] == member.tid), "{rows:?}");
+    assert!(rows.iter().all(|row| row["tid"] != other.tid), "{rows:?}");
+    // The same, recording the members alone.
+    let words = [
+        "run",
+        "sched",
+        "-q",
+        "--narrow",
+        "--format",
+        "json",
+        "--duration",
+        "800ms",
+        "--cgroup",
+        path,
+        "--output",
+        "narrow",
+    ];
+    let output = place.lotse(&words);
+    assert!(matches!(output.status, Some(0 | 1)), "{}", output.stderr);
+    let narrow = json(&output.stdout);
+    assert!(narrow["ledger"]["recorded"].as_u64() < report["ledger"]["recorded"].as_u64());
+}
+
 /// A control group of the test's own, removed when dropped.
 struct Group {
     path: PathBuf,
@@ -201,7 +250,8 @@ struct Group {
 impl Group {
     /// Version 1's `cpu` hierarchy or the version 2 tree, whichever can limit.
     fn with_quota(percent: u32) -> Option<Group> {
-        let name = format!("lotse-test-{}", std::process::id());
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let name = format!("lotse-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let version1 = PathBuf::from("/sys/fs/cgroup/cpu").join(&name);
         if std::fs::create_dir(&version1).is_ok() {
             let group = Group { path: version1, members: "tasks" };

@@ -227,3 +227,28 @@ fn files_of_perf_are_read_and_both_commands_count_alike() {
     assert!(info["survey"]["total"].as_u64().unwrap() > 0);
     assert_eq!(report["ledger"]["recorded"], info["survey"]["total"], "{}", report["ledger"]);
 }
+
+#[test]
+fn a_signal_before_recording_leaves_nothing() {
+    needs_recording!();
+    let place = Place::new();
+    // At several moments: some hit the trial, some the recording.
+    for wait_ms in [5, 40, 90, 150] {
+        let mut command = place.command(&["record", "-e", "sched:*", "-o", "x.dat", "--duration", "300ms"]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let pid = child.id();
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        std::process::Command::new("kill").args(["-INT", &pid.to_string()]).status().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let tracefs = kernel::tracefs::Tracefs::open().unwrap();
+        let left = tracefs.root().list("instances").unwrap();
+        assert!(
+            !left.iter().any(|name| name.starts_with(&format!("lotse-{pid}-"))),
+            "after {wait_ms} ms: {left:?}"
+        );
+        assert!(!place.path("x.dat.parts").exists(), "after {wait_ms} ms");
+        // Killed by the signal before anything was set up, refused in the trial, or kept.
+        assert!(matches!(output.status.code(), None | Some(0 | 1 | 2)), "{:?}", output.status);
+        let _ = std::fs::remove_file(place.path("x.dat"));
+    }
+}

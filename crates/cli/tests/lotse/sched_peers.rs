@@ -59,7 +59,8 @@ fn same(ours: &Sums, theirs: &Sums, at_least: usize) {
 /// The perf.data trace, unpacked to `target`.
 fn unpacked(traces: &Path, target: PathBuf) -> PathBuf {
     let packed = File::open(traces.join("own/mix.perf.data.zst")).unwrap();
-    let status = Command::new("zstd").arg("-dcq").stdin(packed).stdout(File::create(&target).unwrap()).status();
+    let status =
+        Command::new("zstd").arg("-dcq").stdin(packed).stdout(File::create(&target).unwrap()).status();
     assert!(status.unwrap().success());
     target
 }
