@@ -5,23 +5,14 @@
 //! produced a program or of the loader that will hand it to a kernel.
 
 pub mod insn;
-
 pub mod encode;
-
-pub mod text;
-
 pub mod program;
-
-pub mod helpers;
-
 pub mod map;
-
 pub mod btf;
-
 pub mod image;
-
 pub mod facts;
-
+pub mod helpers;
+pub mod text;
 pub mod interp;
 
 pub use facts::KernelFacts;

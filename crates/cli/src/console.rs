@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use report::TextOptions;
 
-use crate::arguments::{ColorChoice, Global};
+use crate::global::{ColorChoice, Global};
 
 /// How much is said on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,7 @@
 //! The `lotse` command: arguments in, exit status out. Holds no logic that another crate
 //! could: each command is one file, which gathers, calls and prints.
 
-mod arguments;
-mod commands;
+mod global;
 mod console;
 mod exit;
 mod input;
@@ -12,13 +11,14 @@ mod progress;
 mod said;
 mod selection;
 mod values;
+mod commands;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let arguments = match arguments::Arguments::try_parse() {
+    let arguments = match commands::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return exit::usage(&error),
     };

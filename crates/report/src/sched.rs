@@ -17,9 +17,9 @@ use crate::{
 mod charts;
 mod checks;
 mod groups;
-mod meanwhile;
 mod provenance;
 mod threads;
+mod meanwhile;
 mod waits;
 mod off_cpu;
 

@@ -1,5 +1,6 @@
 //! A recipe in, a run folder out: preflight, compile, load, record, drain, account, store. Parses no arguments and draws nothing.
 
+mod quantity;
 pub mod metric;
 pub mod recipe;
 pub mod program;

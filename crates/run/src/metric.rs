@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::recipe::{format_duration, parse_duration};
+use crate::quantity::{format_duration, parse_duration};
 
 /// A number of a run's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

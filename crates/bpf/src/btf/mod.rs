@@ -5,10 +5,10 @@
 //! by name is then one search in the string section (names are deduplicated, so equal names have equal
 //! offsets) and one scan of integers.
 
-mod lookup;
 mod nearest;
-mod pretty;
 mod types;
+mod lookup;
+mod pretty;
 mod writer;
 
 #[cfg(test)]

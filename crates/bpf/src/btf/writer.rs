@@ -51,7 +51,7 @@ impl BtfWriter {
     /// An integer of `size` bytes.
     pub fn int(&mut self, name: &str, size: u32, signed: bool) -> TypeId {
         let name = self.string(name);
-        self.push(name, INT, 0, size, &[u32::from(signed) << 24 | size * 8])
+        self.push(name, INT, 0, size, &[(u32::from(signed) << 24) | (size * 8)])
     }
 
     /// A pointer; to `void` for id 0.

@@ -2,9 +2,9 @@
 //! no read of uninitialised registers or stack, no access outside of memory the program owns, arguments of
 //! helpers checked for their size. A broken rule is an error that names the slot, never a panic.
 
-mod helpers;
 mod memory;
 mod step;
+mod helpers;
 
 #[cfg(test)]
 mod tests;

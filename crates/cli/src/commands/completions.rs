@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory};
 
-use crate::arguments::Arguments;
+use super::Arguments;
 use crate::console::Console;
 use crate::exit::Outcome;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, CommandFactory};
 
-use crate::arguments::Arguments;
+use super::Arguments;
 use crate::console::Console;
 use crate::exit::Outcome;
 

@@ -1,9 +1,40 @@
-//! The commands, one file each. To add one: its file, its line in the list below.
+//! The command line: the commands, one file each. To add one: its file, its line in the
+//! list below.
 
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 
 use crate::console::Console;
 use crate::exit::Outcome;
+use crate::global::Global;
+
+/// From a question about a Linux machine to a measured, cross-checked answer.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lotse",
+    version = VERSION,
+    long_version = LONG_VERSION,
+    disable_help_subcommand = true,
+    infer_subcommands = false,
+    after_help = "Exit status: 0 done; 1 done, and a threshold or a check did not hold; 2 could not be done.",
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\nbuilt for ",
+    env!("LOTSE_TARGET"),
+    ", ",
+    env!("LOTSE_PROFILE"),
+    ", ",
+    env!("LOTSE_RUSTC"),
+    "\nwrites run.json 1, trace.dat 6 and 7; reads recipes of version 1",
+);
 
 macro_rules! commands {
     ($($(#[doc = $doc:literal])* $module:ident :: $name:ident,)*) => {
@@ -47,4 +78,15 @@ commands! {
     completions::Completions,
     /// The manual page, in roff, on stdout
     man::Man,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn options_do_not_contradict_each_other() {
+        Arguments::command().debug_assert();
+    }
 }

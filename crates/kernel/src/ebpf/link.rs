@@ -173,7 +173,7 @@ fn c_text(text: &str) -> io::Result<CString> {
 
 fn refused(kind: &str, name: &str, error: io::Error) -> Refused {
     let advice = match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => super::program::rights_advice(),
+        Some(libc::EPERM | libc::EACCES) => super::rights::rights_advice(),
         Some(libc::ENOENT) => "it does not exist here; `lotse list` shows what does".into(),
         Some(libc::EBUSY) => "somebody else holds it".into(),
         Some(524) | Some(libc::EOPNOTSUPP) => "this kernel cannot attach there".into(),

@@ -270,7 +270,7 @@ pub(super) fn with_memlock<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Re
 
 fn create_refused(spec: &MapSpec, error: io::Error) -> Refused {
     let advice = match error.raw_os_error() {
-        Some(libc::EPERM) => super::program::rights_advice(),
+        Some(libc::EPERM) => super::rights::rights_advice(),
         Some(libc::ENOMEM | libc::E2BIG) => {
             "the map is too large: lower its number of entries (max_map_keys, or let @name = hash(N))".into()
         }

@@ -4,6 +4,7 @@
 // From the lowest layer to the highest.
 mod call;
 
+pub mod rights;
 pub mod map;
 
 pub mod ring;

@@ -175,7 +175,7 @@ fn text_of(buffer: &[u8]) -> String {
 
 fn load_refused(program: &Program, error: io::Error, log: &str) -> Refused {
     let advice = match error.raw_os_error() {
-        Some(libc::EPERM) if log.is_empty() => rights_advice(),
+        Some(libc::EPERM) if log.is_empty() => super::rights::rights_advice(),
         Some(libc::E2BIG) => "the program is too large for the verifier: fewer or smaller loops and unrolls".into(),
         Some(524) => "this kernel has no trampolines for functions (CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS): use a kprobe or a tracepoint".into(),
         _ => match log.lines().rev().find(|line| !line.is_empty() && !is_statistics(line)) {
@@ -188,31 +188,6 @@ fn load_refused(program: &Program, error: io::Error, log: &str) -> Refused {
 
 fn is_statistics(line: &str) -> bool {
     ["processed ", "verification time", "stack depth"].iter().any(|start| line.starts_with(start))
-}
-
-/// Which capability an EPERM of bpf(2) is about, from what this process holds.
-pub fn rights_advice() -> String {
-    const CAP_SYS_ADMIN: u32 = 21;
-    const CAP_PERFMON: u32 = 38;
-    const CAP_BPF: u32 = 39;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0);
-    let has = |capability: u32| effective & 1 << capability != 0;
-    if has(CAP_SYS_ADMIN) {
-        return "this process has CAP_SYS_ADMIN: a security module or kernel lockdown refuses bpf(2) (see /sys/kernel/security/lockdown)".into();
-    }
-    let missing: Vec<&str> = [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON")]
-        .into_iter()
-        .filter_map(|(capability, name)| (!has(capability)).then_some(name))
-        .collect();
-    if missing.is_empty() {
-        return "tracing needs CAP_SYS_ADMIN for this operation: run as root".into();
-    }
-    format!("{} missing: run as root, or `setcap cap_bpf,cap_perfmon+ep` the binary", missing.join(" and "))
 }
 
 /// `LINUX_VERSION_CODE` of the running kernel, which kprobe programs had to name before 5.0.

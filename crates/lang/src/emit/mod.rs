@@ -1,11 +1,11 @@
 //! LIR in, machine instructions out: constants made to fit, registers assigned, blocks laid out.
 
-mod assign;
-mod code;
-mod legal;
 pub mod listing;
 mod ranges;
+mod legal;
 mod spill;
+mod assign;
+mod code;
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,8 @@
 //! object in memory of `ty.size()` bytes. An expression of an object type denotes bytes that
 //! exist while the enclosing statement runs.
 
+pub use crate::operator::{BinaryOp, UnaryOp};
+
 use crate::schema::{EmitId, MapId, ProgramId, Schema};
 use crate::source::Span;
 use crate::types::{BitField, Clock, DataLoc, Type};
@@ -422,47 +424,6 @@ pub enum Base {
     Pointer(Box<Expr>),
     /// An object (tuple, struct, array, string) in the program's own memory.
     Value(Box<Expr>),
-}
-
-/// Unary operators.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum UnaryOp {
-    /// `-`
-    Neg,
-    /// `~`
-    BitNot,
-    /// `!`
-    Not,
-}
-
-/// Binary operators; signedness is that of the operands' type.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)] // the names say it
-pub enum BinaryOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Mod,
-    And,
-    Or,
-    Xor,
-    Shl,
-    Shr,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-}
-
-impl BinaryOp {
-    /// Whether the result is a boolean.
-    pub fn is_comparison(self) -> bool {
-        use BinaryOp::*;
-        matches!(self, Eq | Ne | Lt | Le | Gt | Ge)
-    }
 }
 
 /// Changes of type; from the operand's type to the expression's.

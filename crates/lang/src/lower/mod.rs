@@ -2,6 +2,7 @@
 
 pub mod analysis;
 
+// One recursion in several files: one builder, each expression may hold any other.
 mod aggregate;
 mod builder;
 mod compare;

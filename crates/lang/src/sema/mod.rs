@@ -1,5 +1,6 @@
 //! [`crate::syntax::ast::Ast`] → [`crate::hir::Program`]: names, types, probes.
 
+// One recursion in several files: each expression may hold any other.
 mod constants;
 mod convert;
 mod registers;

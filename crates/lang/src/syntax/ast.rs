@@ -1,6 +1,6 @@
 //! The program as written: names not resolved, types not known.
 
-use crate::hir::BinaryOp;
+use crate::operator::BinaryOp;
 use crate::source::Span;
 
 /// A whole program in the order of the text.
@@ -348,7 +348,7 @@ pub enum ExprKind {
         arguments: Vec<Argument>,
     },
     /// `-x`, `!x`, `~x`
-    Unary(crate::hir::UnaryOp, Box<Expr>),
+    Unary(crate::operator::UnaryOp, Box<Expr>),
     /// `*x`
     Deref(Box<Expr>),
     /// `&x`

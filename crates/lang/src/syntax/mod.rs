@@ -2,6 +2,6 @@
 
 pub mod ast;
 pub mod lexer;
-pub mod parser;
 pub mod preprocess;
+pub mod parser;
 pub mod print;

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::ast::*;
-use crate::hir::{BinaryOp, UnaryOp};
+use crate::operator::{BinaryOp, UnaryOp};
 
 /// The whole program as text.
 pub fn print(ast: &Ast) -> String {

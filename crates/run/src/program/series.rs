@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use super::shown::Series;
-use super::text::to_bytes;
 use super::value::Value;
 
 const WIDTH: usize = 53;
@@ -55,7 +54,7 @@ pub fn write(out: &mut dyn Write, series: &Series) -> io::Result<()> {
         let shown = match value.as_ref().and_then(Value::as_integer) {
             Some(number) => {
                 line[place(number, WIDTH - 1).min(WIDTH - 1)] = b'*';
-                value.as_ref().map(to_bytes).unwrap_or_default()
+                number.to_string().into_bytes()
             }
             None => b"-".to_vec(),
         };

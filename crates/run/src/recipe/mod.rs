@@ -3,7 +3,6 @@
 //! Text in; a [`Recipe`] or every problem of the text out, each with its line and what to
 //! write instead. Opens no file.
 
-mod quantity;
 mod reader;
 mod text;
 
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use quantity::{format_bytes, format_duration, parse_bytes, parse_duration};
+pub use crate::quantity::{format_bytes, format_duration, parse_bytes, parse_duration};
 pub use reader::{Problem, Problems};
 pub use text::parse;
 

@@ -4,14 +4,14 @@
 //! that checks a call and makes the typed expression. Adding one is adding a row (and, if the
 //! machine has to learn something new, an [`crate::hir::Intrinsic`]).
 
+mod strings;
+mod symbols;
 mod aggregates;
 mod comptime;
 mod machine;
 mod maps;
 mod output;
 mod probe;
-mod strings;
-mod symbols;
 
 use super::checker::Checker;
 use super::convert::{constant, is_unknown};

@@ -4,7 +4,7 @@ use super::super::ast::*;
 use super::super::lexer::{self, Token};
 use super::{Parsed, Parser};
 use crate::diagnostic::Code;
-use crate::hir::{BinaryOp, UnaryOp};
+use crate::operator::{BinaryOp, UnaryOp};
 
 enum Operator {
     Binary(BinaryOp),

@@ -4,7 +4,7 @@ use super::super::ast::*;
 use super::super::lexer::Token;
 use super::{Parsed, Parser, Reported};
 use crate::diagnostic::Code;
-use crate::hir::BinaryOp;
+use crate::operator::BinaryOp;
 
 const ASSIGNMENTS: &[(&str, Option<BinaryOp>)] = &[
     ("=", None),
