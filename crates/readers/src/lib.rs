@@ -24,28 +24,58 @@ use trace::{Source, SourceError};
 pub use input::{FileInput, Input, MemoryInput};
 pub use survey::{Survey, survey};
 
+type Opened = Result<Box<dyn Source>, SourceError>;
+
+/// A format of single files.
+struct Format {
+    /// What it is called in messages.
+    name: &'static str,
+    /// Whether a file begins as one of this format does.
+    begins: fn(&[u8]) -> bool,
+    open: fn(Arc<dyn Input>) -> Opened,
+}
+
+/// The formats of single files. To add one, add its folder and its row.
+const FORMATS: &[Format] = &[
+    Format {
+        name: "trace.dat of versions 6 and 7",
+        begins: trace_dat::is_trace_dat,
+        open: |input| Ok(Box::new(trace_dat::TraceDat::open(input)?)),
+    },
+    Format {
+        name: "perf.data",
+        begins: perf_data::is_perf_data,
+        open: |input| Ok(Box::new(perf_data::PerfData::open(input)?)),
+    },
+    Format {
+        name: "text of ftrace, trace-cmd report and perf script",
+        begins: text::is_text_trace,
+        open: |input| Ok(Box::new(text::TextTrace::open(input)?)),
+    },
+];
+
+/// Bytes of a file by which its format is told.
+const START: usize = 16 << 10;
+
 /// Opens a trace of any format that is understood.
 pub fn open(input: Arc<dyn Input>) -> Result<Box<dyn Source>, SourceError> {
-    let mut start = vec![0; 16 << 10];
+    let mut start = vec![0; START];
     let length = match input.read_at(&mut start, 0) {
         Ok(length) => length,
         Err(error) => return Err(input::wrong(&*input, 0, error.to_string())),
     };
     let start = &start[..length];
-    if trace_dat::is_trace_dat(start) {
-        return Ok(Box::new(trace_dat::TraceDat::open(input)?));
-    }
-    if perf_data::is_perf_data(start) {
-        return Ok(Box::new(perf_data::PerfData::open(input)?));
-    }
-    if text::is_text_trace(start) {
-        return Ok(Box::new(text::TextTrace::open(input)?));
+    if let Some(format) = FORMATS.iter().find(|format| (format.begins)(start)) {
+        return (format.open)(input);
     }
     let reason = match start {
         [] => "the file is empty".to_owned(),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => "packed with zstd: unpack it first (`unzstd FILE`)".to_owned(),
         [0x1f, 0x8b, ..] => "packed with gzip: unpack it first (`gunzip FILE`)".to_owned(),
-        _ => "not a trace of a known format (known: trace.dat of versions 6 and 7, perf.data, folders of CTF 1.8, text of ftrace, trace-cmd report and perf script)".to_owned(),
+        _ => {
+            let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+            format!("not a trace of a known format (known: {}; folders of CTF 1.8)", names.join("; "))
+        }
     };
     Err(input::wrong(&*input, 0, reason))
 }

@@ -272,3 +272,47 @@ fn processes_are_told_before_their_samples() {
         .unwrap();
     assert_eq!(comms, [("perf-exec".to_owned(), false), ("sleep".to_owned(), true)]);
 }
+
+/// Recordings of this machine's own perf, with what its options put into files.
+#[test]
+fn what_perf_records_here_is_counted_as_perf_counts_it() {
+    if !has_program("perf") {
+        skipped!("perf is not installed");
+    }
+    let path = std::env::temp_dir().join(format!("lotse-readers-own-{}.perf.data", std::process::id()));
+    let load = "i=0; while [ $i -lt 30 ]; do /bin/true; i=$((i+1)); done";
+    for options in [
+        &["-e", "cpu-clock", "-g"][..],
+        &["-e", "cpu-clock,page-faults", "-z"],
+        &["-e", "cpu-clock", "--switch-events", "--namespaces"],
+        &["-e", "task-clock", "-k", "mono", "-g", "-z"],
+    ] {
+        let run = Command::new("perf")
+            .args(["record", "-q", "-o"])
+            .arg(&path)
+            .args(options)
+            .args(["--", "sh", "-c", load])
+            .output()
+            .unwrap();
+        if !run.status.success() {
+            skipped!("perf cannot record here: {}", String::from_utf8_lossy(&run.stderr).trim());
+        }
+        let stats = Command::new("perf").args(["report", "--stats", "-i"]).arg(&path).output().unwrap();
+        let stats = String::from_utf8_lossy(&stats.stdout).into_owned();
+        let theirs = |kind: &str| -> u64 {
+            let line = stats.lines().find(|line| line.trim_start().starts_with(&format!("{kind} events:")));
+            line.map_or(0, |line| line.split_whitespace().nth(2).unwrap().parse().unwrap())
+        };
+        let found = surveyed(&mut *open_path(&path).unwrap());
+        let ours = ["comm", "fork", "exit", "switch", "namespaces", "map"].map(|kind| side(&found, kind));
+        let expected = ["COMM", "FORK", "EXIT", "SWITCH", "NAMESPACES"].map(theirs);
+        assert_eq!(ours[..5], expected, "{options:?}");
+        assert_eq!(
+            (found.total, ours[5]),
+            (theirs("SAMPLE"), theirs("MMAP") + theirs("MMAP2")),
+            "{options:?}"
+        );
+        assert!(ours[1] >= 30, "{options:?}: {ours:?}");
+    }
+    std::fs::remove_file(&path).unwrap();
+}

@@ -8,6 +8,7 @@
 mod token;
 mod types;
 mod tsdl;
+mod tsdl_types;
 mod bits;
 mod class;
 mod packet;

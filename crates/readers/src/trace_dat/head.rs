@@ -63,9 +63,9 @@ pub(super) struct Buffer {
 /// A piece of the file, packed or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Section {
-    offset: u64,
-    size: u64,
-    packed: bool,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    pub(super) packed: bool,
 }
 
 impl Section {
@@ -95,7 +95,7 @@ pub(crate) fn is_trace_dat(start: &[u8]) -> bool {
 }
 
 /// More CPUs than this are not believed.
-const MOST_CPUS: u32 = 1 << 16;
+pub(super) const MOST_CPUS: u32 = 1 << 16;
 
 pub(super) fn read(input: &dyn Input) -> Result<Head, SourceError> {
     let mut scan = Scan::new(input, Endian::Little, 0, u64::MAX);
@@ -162,22 +162,23 @@ pub(crate) fn read_tracing_data(input: &dyn Input, start: u64, end: u64) -> Resu
     Ok(TracingData { info: reader.head.info, printk: reader.head.printk })
 }
 
-fn check_page_size(scan: &Scan<'_>, page_size: u32) -> Result<(), SourceError> {
+pub(super) fn check_page_size(scan: &Scan<'_>, page_size: u32) -> Result<(), SourceError> {
     if (256..=1 << 26).contains(&page_size) {
         return Ok(());
     }
     Err(scan.error(format!("ring pages of {page_size} bytes")))
 }
 
-struct HeadReader<'a> {
-    input: &'a dyn Input,
-    head: Head,
+/// Fills in a [`Head`]; each version has its part in a file of its own.
+pub(super) struct HeadReader<'a> {
+    pub(super) input: &'a dyn Input,
+    pub(super) head: Head,
     /// Name of the buffer that CPUSTAT options are about.
     stats_of: String,
     /// Buffers of version 6: position and name.
-    later: Vec<(u64, String)>,
+    pub(super) later: Vec<(u64, String)>,
     tgids: Option<String>,
-    clock: Option<ClockKind>,
+    pub(super) clock: Option<ClockKind>,
 }
 
 impl<'a> HeadReader<'a> {
@@ -185,11 +186,11 @@ impl<'a> HeadReader<'a> {
         HeadReader { input, head, stats_of: String::new(), later: Vec::new(), tgids: None, clock: None }
     }
 
-    fn problem(&mut self, error: &SourceError) {
+    pub(super) fn problem(&mut self, error: &SourceError) {
         self.head.info.problems.push(format!("at byte {}: {}", error.offset, error.reason));
     }
 
-    fn fact(&mut self, key: &str, value: impl Into<String>) {
+    pub(super) fn fact(&mut self, key: &str, value: impl Into<String>) {
         self.head.info.facts.push((key.to_owned(), value.into()));
     }
 
@@ -216,99 +217,9 @@ impl<'a> HeadReader<'a> {
         head
     }
 
-    // ----- version 6: one part after another -----
+    // ----- parts that both versions have -----
 
-    fn version_6(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
-        self.header_info(scan)?;
-        self.ftrace_events(scan)?;
-        self.events(scan)?;
-        let size = u64::from(scan.u32("the size of kallsyms")?);
-        self.head.symbols = (size > 0).then_some(Section { offset: scan.at, size, packed: false });
-        scan.skip(size, "kallsyms")?;
-        self.printk(scan)?;
-        self.command_lines(scan)?;
-        let mut cpus = scan.u32("the number of CPUs")?;
-        self.head.info.cpu_count = cpus;
-        loop {
-            let kind = scan.bytes(10, "the kind of data")?;
-            match kind.as_slice() {
-                b"options  \0" => {
-                    loop {
-                        let id = scan.u16("an option's number")?;
-                        if id == option::DONE {
-                            break;
-                        }
-                        let size = scan.u32("an option's size")?;
-                        let at = scan.at;
-                        let data = scan.bytes(u64::from(size), "an option")?;
-                        if id == option::BUFFER {
-                            self.buffer_option_6(data, at);
-                        } else {
-                            self.option(id, data, at);
-                        }
-                    }
-                    // An option may correct the number of CPUs.
-                    cpus = cpus.max(self.head.info.cpu_count.min(MOST_CPUS));
-                }
-                b"flyrecord\0" => break,
-                b"latency  \0" => {
-                    return Err(scan
-                        .error("the file holds latency text instead of ring pages; read that with a pager"));
-                }
-                other => {
-                    let text = String::from_utf8_lossy(other).into_owned();
-                    return Err(scan.error(format!("data of the unknown kind {text:?}")));
-                }
-            }
-        }
-        let clock = self.clock.clone().unwrap_or(ClockKind::Local);
-        self.head.info.clock = clock.clone();
-        self.cpu_table_6(scan, cpus, String::new(), clock.clone())?;
-        for (offset, name) in std::mem::take(&mut self.later) {
-            let mut scan = Scan::new(self.input, scan.endian, offset, u64::MAX);
-            let read = scan
-                .expect(b"flyrecord\0", "a buffer's data")
-                .and_then(|()| self.cpu_table_6(&mut scan, cpus, name, clock.clone()));
-            if let Err(error) = read {
-                self.problem(&error);
-            }
-        }
-        Ok(())
-    }
-
-    fn buffer_option_6(&mut self, data: Vec<u8>, at: u64) {
-        let mut scan = Scan::unpacked(self.input, self.head.layout.endian, data, at);
-        match scan
-            .u64("a buffer's position")
-            .and_then(|offset| Ok((offset, scan.text(4096, "a buffer's name")?)))
-        {
-            Ok((offset, name)) if self.later.len() < 4096 => self.later.push((offset, name)),
-            Ok(_) => {}
-            Err(error) => self.problem(&error),
-        }
-    }
-
-    fn cpu_table_6(
-        &mut self,
-        scan: &mut Scan<'_>,
-        cpus: u32,
-        name: String,
-        clock: ClockKind,
-    ) -> Result<(), SourceError> {
-        if cpus > MOST_CPUS {
-            return Err(scan.error(format!("{cpus} CPUs")));
-        }
-        let buffer = self.head.buffers.len() as u32;
-        self.head.buffers.push(Buffer { name, clock });
-        for cpu in 0..cpus {
-            let offset = scan.u64("a CPU's position")?;
-            let size = scan.u64("a CPU's size")?;
-            self.extent(Cpu(cpu), offset, size, false, buffer);
-        }
-        Ok(())
-    }
-
-    fn extent(&mut self, cpu: Cpu, offset: u64, size: u64, packed: bool, buffer: u32) {
+    pub(super) fn extent(&mut self, cpu: Cpu, offset: u64, size: u64, packed: bool, buffer: u32) {
         let there = self.input.size().saturating_sub(offset).min(size);
         if there < size && self.head.info.cut.is_none() {
             self.head.info.cut = Some(format!(
@@ -321,173 +232,7 @@ impl<'a> HeadReader<'a> {
         self.head.extents.push(CpuExtent { cpu, offset, size: there, packed, buffer, file: 0 });
     }
 
-    // ----- version 7: sections, found through options -----
-
-    fn version_7(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
-        let algorithm = scan.text(64, "the compression's name")?;
-        let version = scan.text(64, "the compression's version")?;
-        if algorithm != "none" {
-            self.fact("compression", format!("{algorithm} {version}"));
-        }
-        let first = scan.u64("the position of the options")?;
-        let sections_at = scan.at;
-        if first < sections_at || first >= self.input.size() {
-            return Err(wrong(
-                self.input,
-                sections_at - 8,
-                format!(
-                    "the options are said to be at byte {first} of {}: the recorder was stopped before it had written them",
-                    self.input.size()
-                ),
-            ));
-        }
-        let mut next = first;
-        let mut seen = HashSet::new();
-        while next != 0 {
-            if !seen.insert(next) || seen.len() > 4096 {
-                let error = wrong(self.input, next, "option sections refer to each other in a circle");
-                self.problem(&error);
-                break;
-            }
-            match self.options_7(next, &algorithm) {
-                Ok(following) => next = following,
-                // What the first section says is needed; later ones may be lost.
-                Err(error) if seen.len() == 1 => return Err(error),
-                Err(error) => {
-                    self.problem(&error);
-                    self.head.info.cut.get_or_insert(format!("options cannot be read: {}", error.reason));
-                    break;
-                }
-            }
-        }
-        let clock = self.clock.clone();
-        let clock = self.head.buffers.first().map(|b| b.clock.clone()).or(clock).unwrap_or(ClockKind::Local);
-        self.head.info.clock = clock;
-        Ok(())
-    }
-
-    /// Where the content of the section at `offset` is, and its number.
-    fn section(&self, offset: u64, algorithm: &str) -> Result<(u16, Section), SourceError> {
-        let mut scan = Scan::new(self.input, self.head.layout.endian, offset, u64::MAX);
-        let id = scan.u16("a section's number")?;
-        let flags = scan.u16("a section's flags")?;
-        scan.u32("a section's description")?;
-        let size = scan.u64("a section's size")?;
-        let packed = flags & 1 != 0;
-        if packed && algorithm != "zstd" {
-            let reason = format!(
-                "a section is packed with {algorithm:?}; only zstd is understood (`trace-cmd convert` can repack the file)"
-            );
-            return Err(scan.error(reason));
-        }
-        Ok((id, Section { offset: scan.at, size, packed }))
-    }
-
-    fn content(&self, offset: u64, expected: u16, algorithm: &str) -> Result<Scan<'_>, SourceError> {
-        let (id, section) = self.section(offset, algorithm)?;
-        if id != expected {
-            return Err(wrong(self.input, offset, format!("section {id} where {expected} was announced")));
-        }
-        let bytes = section.content(self.input, self.head.layout.endian)?;
-        Ok(Scan::unpacked(self.input, self.head.layout.endian, bytes, offset))
-    }
-
-    fn options_7(&mut self, offset: u64, algorithm: &str) -> Result<u64, SourceError> {
-        let (bytes, endian) = {
-            let mut scan = self.content(offset, option::DONE, algorithm)?;
-            let left = scan.left();
-            (scan.bytes(left, "options")?, scan.endian)
-        };
-        let input = self.input;
-        let mut scan = Scan::unpacked(input, endian, bytes, offset);
-        loop {
-            let id = scan.u16("an option's number")?;
-            let size = scan.u32("an option's size")?;
-            let data = scan.bytes(u64::from(size), "an option")?;
-            if id == option::DONE {
-                let mut scan = Scan::unpacked(input, endian, data, offset);
-                return if scan.left() >= 8 { scan.u64("the next options' position") } else { Ok(0) };
-            }
-            if let Err(error) = self.option_7(id, &data, offset, algorithm) {
-                self.problem(&error);
-            }
-        }
-    }
-
-    fn option_7(&mut self, id: u16, data: &[u8], at: u64, algorithm: &str) -> Result<(), SourceError> {
-        let input = self.input;
-        let endian = self.head.layout.endian;
-        let mut inner = Scan::unpacked(input, endian, data.to_vec(), at);
-        match id {
-            option::HEADER_INFO
-            | option::FTRACE_EVENTS
-            | option::EVENT_FORMATS
-            | option::PRINTK
-            | option::CMDLINES
-            | option::KALLSYMS => {
-                let offset = inner.u64("a section's position")?;
-                if id == option::KALLSYMS {
-                    let (_, section) = self.section(offset, algorithm)?;
-                    self.head.symbols = Some(section);
-                    return Ok(());
-                }
-                let bytes = {
-                    let mut scan = self.content(offset, id, algorithm)?;
-                    let left = scan.left();
-                    scan.bytes(left, "a section")?
-                };
-                let mut scan = Scan::unpacked(input, endian, bytes, offset);
-                match id {
-                    option::HEADER_INFO => self.header_info(&mut scan),
-                    option::FTRACE_EVENTS => self.ftrace_events(&mut scan),
-                    option::EVENT_FORMATS => self.events(&mut scan),
-                    option::PRINTK => self.printk(&mut scan),
-                    _ => self.command_lines(&mut scan),
-                }
-            }
-            option::BUFFER => self.buffer_7(&mut inner, algorithm),
-            option::BUFFER_TEXT => Err(inner.error("a buffer of latency text is left out")),
-            _ => {
-                self.option(id, data.to_vec(), at);
-                Ok(())
-            }
-        }
-    }
-
-    fn buffer_7(&mut self, scan: &mut Scan<'_>, algorithm: &str) -> Result<(), SourceError> {
-        let offset = scan.u64("a buffer's position")?;
-        let name = scan.text(4096, "a buffer's name")?;
-        let clock = scan.text(256, "a buffer's clock")?;
-        let page_size = scan.u32("a buffer's page size")?;
-        let cpus = scan.u32("a buffer's CPUs")?;
-        check_page_size(scan, page_size)?;
-        let (_, section) = self.section(offset, algorithm)?;
-        if cpus > 0 && !self.head.extents.is_empty() && page_size as usize != self.head.page_size {
-            return Err(scan.error(format!(
-                "buffer {name:?} has pages of {page_size} bytes, others of {}",
-                self.head.page_size
-            )));
-        }
-        if cpus > 0 {
-            self.head.page_size = page_size as usize;
-        }
-        let buffer = self.head.buffers.len() as u32;
-        self.head.buffers.push(Buffer { name, clock: facts::chosen_clock(&clock) });
-        for _ in 0..cpus {
-            let cpu = scan.u32("a CPU's number")?;
-            let offset = scan.u64("a CPU's position")?;
-            let size = scan.u64("a CPU's size")?;
-            if cpu >= MOST_CPUS {
-                return Err(scan.error(format!("CPU {cpu}")));
-            }
-            self.extent(Cpu(cpu), offset, size, section.packed, buffer);
-        }
-        Ok(())
-    }
-
-    // ----- parts that both versions have -----
-
-    fn header_info(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
+    pub(super) fn header_info(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
         scan.expect(b"header_page\0", "the page header's description")?;
         let size = scan.u64("the size of header_page")?;
         let at = scan.file_offset();
@@ -512,7 +257,7 @@ impl<'a> HeadReader<'a> {
         Ok(())
     }
 
-    fn format(&mut self, scan: &mut Scan<'_>, system: &str) -> Result<(), SourceError> {
+    pub(super) fn format(&mut self, scan: &mut Scan<'_>, system: &str) -> Result<(), SourceError> {
         let size = scan.u64("the size of a format")?;
         let at = scan.file_offset();
         let text = scan.bytes(size, "a format")?;
@@ -523,14 +268,14 @@ impl<'a> HeadReader<'a> {
         Ok(())
     }
 
-    fn ftrace_events(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
+    pub(super) fn ftrace_events(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
         for _ in 0..scan.u32("the number of ftrace formats")? {
             self.format(scan, "ftrace")?;
         }
         Ok(())
     }
 
-    fn events(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
+    pub(super) fn events(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
         for _ in 0..scan.u32("the number of event systems")? {
             let system = scan.text(4096, "a system's name")?;
             for _ in 0..scan.u32("the number of a system's events")? {
@@ -540,14 +285,14 @@ impl<'a> HeadReader<'a> {
         Ok(())
     }
 
-    fn printk(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
+    pub(super) fn printk(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
         let size = u64::from(scan.u32("the size of printk_formats")?);
         let text = scan.bytes(size, "printk_formats")?;
         self.head.printk = String::from_utf8_lossy(&text).into_owned();
         Ok(())
     }
 
-    fn command_lines(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
+    pub(super) fn command_lines(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
         let size = scan.u64("the size of saved_cmdlines")?;
         let text = scan.bytes(size, "saved_cmdlines")?;
         let tasks: &mut Vec<KnownTask> = &mut self.head.info.tasks;
@@ -556,7 +301,7 @@ impl<'a> HeadReader<'a> {
     }
 
     /// An option that both versions have.
-    fn option(&mut self, id: u16, data: Vec<u8>, at: u64) {
+    pub(super) fn option(&mut self, id: u16, data: Vec<u8>, at: u64) {
         let text = || {
             let end = data.iter().position(|&b| b == 0).unwrap_or(data.len());
             String::from_utf8_lossy(&data[..end]).into_owned()

@@ -8,6 +8,8 @@ mod ring_page;
 mod facts;
 mod cpu_data;
 mod head;
+mod version_6;
+mod version_7;
 mod names;
 mod parts;
 
