@@ -62,6 +62,27 @@ const NULLABLE: &[(&str, u32)] = &[
     ("folio_wait_writeback", 1),
 ];
 
+/// Frequent tracepoints whose arguments, but for those above, are known to the verifier as not null. For all
+/// others a check is one instruction that the verifier may want.
+const NEVER_NULL: &[&str] = &[
+    "sched_", "sys_", "irq_", "softirq_", "tasklet_", "timer_", "hrtimer_", "itimer_", "workqueue_", "block_", "net_",
+    "netif_", "napi_", "tcp_", "udp_", "sock_", "inet_", "kfree_skb", "consume_skb", "task_", "signal_", "cpu_",
+    "contention_", "exceptions_", "page_fault_", "rcu_", "mm_page", "mm_vmscan", "kmem_", "kmalloc", "kfree",
+];
+
+/// The fewest bytes that hold a bit field within its word: bytes to skip, the field in them, their size.
+fn covering(bits: BitField, whole: Size) -> (i64, BitField, Size) {
+    let (first, end) = (u32::from(bits.shift), u32::from(bits.shift) + u32::from(bits.bits));
+    for size in [Size::B, Size::H, Size::W] {
+        let width = size.bytes() * 8;
+        let start = first / width * width;
+        if size < whole && end <= start + width {
+            return (i64::from(start / 8), BitField { shift: (first - start) as u8, bits: bits.bits }, size);
+        }
+    }
+    (0, bits, whole)
+}
+
 impl Builder<'_, '_> {
     /// Whether the verifier knows what a pointer expression points at.
     pub fn trusted(&mut self, expr: &Expr) -> bool {
@@ -100,9 +121,12 @@ impl Builder<'_, '_> {
         match &expr.kind {
             ExprKind::Read { place, .. } => match &place.base {
                 Base::Context => match self.kind {
-                    ProgramKind::TracingRawTracepoint => NULLABLE
-                        .iter()
-                        .any(|(name, at)| *name == self.tracepoint && i64::from(*at) * 8 == place.offset),
+                    ProgramKind::TracingRawTracepoint => {
+                        let name = self.tracepoint.as_str();
+                        let known = NEVER_NULL.iter().any(|prefix| name.starts_with(prefix));
+                        let listed = |(listed, at): &(&str, u32)| *listed == name && i64::from(*at) * 8 == place.offset;
+                        !known || NULLABLE.iter().any(listed)
+                    }
                     // Iterators end with a null object.
                     ProgramKind::Iterator => true,
                     _ => false,
@@ -214,7 +238,22 @@ impl Builder<'_, '_> {
     }
 
     fn read_at(&mut self, place: Where, bits: Option<BitField>, ty: &Type) -> Val {
-        let size = Size::from_bytes(ty.size()).unwrap_or(Size::D);
+        let whole = Size::from_bytes(ty.size()).unwrap_or(Size::D);
+        // A bit field shares its word with other members, over which the verifier lets no access reach: only
+        // the bytes that hold it are read.
+        let (place, bits, size) = match (place, bits) {
+            (place @ (Where::Trusted(..) | Where::Own(_) | Where::Address(..)), Some(bits)) => {
+                let (skip, bits, size) = covering(bits, whole);
+                let place = match place {
+                    Where::Trusted(v, offset) => Where::Trusted(v, offset + skip),
+                    Where::Own(mem) => Where::Own(mem.plus(skip as u32)),
+                    Where::Address(address, user) => Where::Address(self.add(address, skip), user),
+                    other => other,
+                };
+                (place, Some(bits), size)
+            }
+            (place, bits) => (place, bits, whole),
+        };
         let extended = |b: &mut Self, v: V| match bits {
             Some(bits) => b.bit_field(v, bits, ty),
             None if ty.is_signed() => b.extend(v.into(), size.bytes() * 8, true),
