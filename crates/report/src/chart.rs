@@ -212,6 +212,11 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// The column that holds a part's time. Its share may have a column of the same key.
+    pub fn part_column(&self, part: &Part) -> Option<usize> {
+        self.table.columns.iter().position(|c| c.key == part.key && c.unit != Unit::Share)
+    }
+
     /// Where a bar is shown: behind the columns that name the row.
     pub fn bar_column(&self) -> usize {
         self.table.columns.iter().take_while(|c| matches!(c.unit, Unit::Text | Unit::Id)).count()

@@ -284,7 +284,7 @@ fn budget(budget: &Budget) -> Json {
     let Json::Object(mut entries) = table(&budget.table) else { return Json::Null };
     entries[0].1 = text("budget");
     let parts = budget.parts.iter().filter_map(|part| {
-        let column = budget.table.columns.iter().find(|c| c.key == part.key)?;
+        let column = &budget.table.columns[budget.part_column(part)?];
         Some(object([("key", text(column.json_key())), ("meaning", text(part.meaning.name()))]))
     });
     entries.insert(3, ("parts".into(), list(parts)));

@@ -151,3 +151,26 @@ fn an_empty_trace_has_a_report() {
     assert!(text.contains("No thread was seen waiting"), "{text}");
     assert!(html::document(&document).ends_with("</html>\n"));
 }
+
+#[test]
+fn names_in_json_are_unique() {
+    let document = document();
+    let mut ids = Vec::new();
+    for block in document.sections.iter().flat_map(|s| &s.blocks) {
+        let table = match block {
+            report::document::Block::Table(table) => table,
+            report::document::Block::Budget(budget) => &budget.table,
+            _ => continue,
+        };
+        ids.push(table.id.clone());
+        let mut keys: Vec<String> = table.columns.iter().map(|c| c.json_key()).collect();
+        let number = keys.len();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), number, "a key occurs twice in {}: {keys:?}", table.id);
+    }
+    let number = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), number, "a table's name occurs twice: {ids:?}");
+}

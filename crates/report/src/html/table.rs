@@ -22,10 +22,10 @@ pub fn table(out: &mut String, table: &Table) {
 
 /// A table whose rows begin with a bar of where the time went.
 pub fn budget(out: &mut String, budget: &Budget) {
-    write(out, &budget.table, Some((&budget.parts, budget.bar_column())));
+    write(out, &budget.table, Some((budget, budget.bar_column())));
 }
 
-fn write(out: &mut String, table: &Table, bars: Option<(&[Part], usize)>) {
+fn write(out: &mut String, table: &Table, bars: Option<(&Budget, usize)>) {
     let _ = writeln!(out, "<div class=\"block\" id=\"{}\">", anchor(&table.id));
     if let Some(title) = &table.title {
         let _ = writeln!(out, "<h3>{}</h3>", escape(title));
@@ -39,7 +39,7 @@ fn write(out: &mut String, table: &Table, bars: Option<(&[Part], usize)>) {
     }
     let rows = &table.rows[..table.rows.len().min(if bars.is_some() { MOST_BARS } else { MOST_ROWS })];
     let scales = table.scales(rows);
-    let bars = bars.map(|(parts, place)| (legend(out, table, parts), place));
+    let bars = bars.map(|(budget, place)| (legend(out, budget), place));
     let label = table.title.as_ref().unwrap_or(&table.row_name);
     let _ = writeln!(
         out,
@@ -162,10 +162,12 @@ fn heads(out: &mut String, table: &Table, scales: &[Scale], bars: Option<usize>)
 }
 
 /// The parts that occur, with their columns.
-fn legend<'a>(out: &mut String, table: &Table, parts: &'a [Part]) -> Vec<(usize, &'a Part)> {
-    let parts: Vec<(usize, &Part)> = parts
+fn legend<'a>(out: &mut String, budget: &'a Budget) -> Vec<(usize, &'a Part)> {
+    let table = &budget.table;
+    let parts: Vec<(usize, &Part)> = budget
+        .parts
         .iter()
-        .filter_map(|part| Some((table.columns.iter().position(|c| c.key == part.key)?, part)))
+        .filter_map(|part| Some((budget.part_column(part)?, part)))
         .filter(|(c, _)| table.rows.iter().any(|row| row[*c].as_number().is_some_and(|v| v > 0.0)))
         .collect();
     out.push_str("<p class=\"legend\">");

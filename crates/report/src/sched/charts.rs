@@ -174,7 +174,7 @@ fn cpu_table(result: &SchedResult) -> Table {
         "CPUs",
         vec![
             Column::new("cpu", "CPU", Unit::Id).essential(),
-            Column::new("busy_part", "busy", Unit::Share).essential(),
+            Column::new("busy", "busy", Unit::Share).essential(),
             Column::new("switches", "switches", Unit::Count).essential(),
             Column::new("max_waiting", "most waiting", Unit::Count)
                 .about("Most threads seen waiting for it at one time.")

@@ -25,7 +25,7 @@ pub fn section(result: &SchedResult) -> Section {
             Column::new("thread", "thread", Unit::Text).essential(),
             Column::new("tid", "tid", Unit::Id).essential(),
             Column::new("wait", "total wait", Unit::Nanos).essential(),
-            Column::new("wait_part", "of its time", Unit::Share)
+            Column::new("wait", "of its time", Unit::Share)
                 .about("Waiting for a CPU as a part of the time the thread was observed.")
                 .essential(),
             Column::new("waits", "waits", Unit::Count).about("Completed waits for a CPU.").essential(),
@@ -181,7 +181,7 @@ pub fn budget(result: &SchedResult) -> Section {
             .about("From when the thread (or the trace) began to when either ended."),
     ];
     for (key, title, meaning, _) in &parts {
-        let column = Column::new(format!("{key}_part"), *title, Unit::Share).over("part of it");
+        let column = Column::new(*key, *title, Unit::Share).over("part of it");
         let both = matches!(meaning, Meaning::Running | Meaning::Waiting);
         columns.push(if both { column.essential() } else { column });
     }

@@ -84,11 +84,8 @@ fn bar(part: f64, room: usize) -> String {
 
 /// The budget's table with a bar for each row, and the legend of the bars.
 pub fn budget(budget: &Budget, options: &TextOptions) -> String {
-    let parts: Vec<(usize, &Part)> = budget
-        .parts
-        .iter()
-        .filter_map(|part| Some((budget.table.columns.iter().position(|c| c.key == part.key)?, part)))
-        .collect();
+    let parts: Vec<(usize, &Part)> =
+        budget.parts.iter().filter_map(|part| Some((budget.part_column(part)?, part))).collect();
     let mut with_bars = budget.table.clone();
     let shown = if options.all_rows { with_bars.rows.len() } else { with_bars.brief_rows };
     let place = budget.bar_column();
