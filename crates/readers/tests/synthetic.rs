@@ -6,7 +6,7 @@ use std::{io::Cursor, ops::ControlFlow, sync::Arc};
 use readers::{MemoryInput, open, open_path, survey};
 use testkit::synthetic::{
     Happened, Machine, Schedule, Shape, What, comm, perf_data, priority,
-    trace_dat::{self, Losses, Version},
+    trace_dat::{self, Extras, Losses, Version},
 };
 use trace::{ClockKind, Comm, Event, Item, Loss, Source, decode::Decoder};
 
@@ -195,4 +195,42 @@ fn what_a_killed_recorder_left_is_read_as_far_as_it_goes() {
     std::fs::remove_dir_all(&folder).unwrap();
     let error = open_path(&output).err().unwrap().to_string();
     assert!(error.contains("No such file"), "{error}");
+}
+
+/// Rings of several instances are merged when they have one clock; a time offset is added.
+#[test]
+fn instances_are_merged_and_offsets_added() {
+    let top = Shape::new(3_000, 2);
+    let other = Shape { seed: 9, ..Shape::new(2_000, 2) };
+    for machine in Machine::ALL {
+        for version in [Version::Six, Version::Seven, Version::SevenZstd] {
+            let what = format!("{machine:?} {version:?}");
+            let made = |clock: &'static str, time_offset: i64| {
+                let extras = Extras { instance: Some(("inner", other, clock)), time_offset };
+                let mut out = Cursor::new(Vec::new());
+                trace_dat::write_with(&mut out, top, machine, version, None, extras).unwrap();
+                opened(out.into_inner())
+            };
+            let mut both: Vec<Happened> = Schedule::new(top).chain(Schedule::new(other)).collect();
+            both.iter_mut().for_each(|event| event.time -= 5_000);
+            both.sort_by_key(|event| event.time);
+            both.dedup_by_key(|event| event.time);
+            let mut source = made("mono", -5_000);
+            let found = survey(&mut *source);
+            assert_eq!((found.total, found.out_of_order, found.steps_back), (5_000, 0, 0), "{what}");
+            assert_eq!(found.first.unwrap().0, both[0].time, "{what}");
+            let buffers: Vec<_> = source.info().facts.iter().filter(|(key, _)| key == "buffer").collect();
+            assert_eq!(buffers.len(), 2, "{what}: {buffers:?}");
+            // Version 6 has one clock for all.
+            if version != Version::Six {
+                let mut source = made("boot", 0);
+                assert_eq!(survey(&mut *source).total, 3_000, "{what}");
+                let problems = source.info().problems.join(" ");
+                assert!(
+                    problems.contains("buffer inner is left out: its clock is boot"),
+                    "{what}: {problems}"
+                );
+            }
+        }
+    }
 }

@@ -33,6 +33,16 @@ pub struct Losses {
     pub told: bool,
 }
 
+/// What a file can hold besides the top ring.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Another ring: its instance's name, its events, its clock (version 7 only; in
+    /// version 6 all rings have one clock).
+    pub instance: Option<(&'static str, Shape, &'static str)>,
+    /// Nanoseconds that readers are to add to all times.
+    pub time_offset: i64,
+}
+
 /// Writes the events of `shape`.
 pub fn write<W: Write + Seek>(
     out: &mut W,
@@ -41,14 +51,26 @@ pub fn write<W: Write + Seek>(
     version: Version,
     losses: Option<Losses>,
 ) -> io::Result<()> {
+    write_with(out, shape, machine, version, losses, Extras::default())
+}
+
+/// Writes the events of `shape` and what else is asked for.
+pub fn write_with<W: Write + Seek>(
+    out: &mut W,
+    shape: Shape,
+    machine: Machine,
+    version: Version,
+    losses: Option<Losses>,
+    extras: Extras,
+) -> io::Result<()> {
     let mut head = b"\x17\x08\x44tracing".to_vec();
     head.extend_from_slice(if version == Version::Six { b"6\0" } else { b"7\0" });
     head.extend_from_slice(&[u8::from(machine.big_endian), machine.long_size]);
     machine.u32(&mut head, PAGE as u32);
     if version == Version::Six {
-        return version_6(out, head, shape, machine, losses);
+        return version_6(out, head, shape, machine, losses, extras);
     }
-    version_7(out, head, shape, machine, version == Version::SevenZstd, losses)
+    version_7(out, head, shape, machine, version == Version::SevenZstd, losses, extras)
 }
 
 fn command_lines(shape: Shape, machine: Machine, out: &mut Vec<u8>) {
@@ -68,6 +90,7 @@ fn version_6<W: Write + Seek>(
     shape: Shape,
     machine: Machine,
     losses: Option<Losses>,
+    extras: Extras,
 ) -> io::Result<()> {
     head.extend(machine.header_info());
     machine.u32(&mut head, 0); // formats of ftrace
@@ -77,34 +100,69 @@ fn version_6<W: Write + Seek>(
     command_lines(shape, machine, &mut head);
     machine.u32(&mut head, shape.cpus);
     head.extend_from_slice(b"options  \0");
-    for (id, data) in options() {
+    for (id, data) in options(extras) {
         machine.u16(&mut head, id);
         machine.u32(&mut head, data.len() as u32);
         head.extend_from_slice(&data);
     }
-    machine.u16(&mut head, 0);
-    head.extend_from_slice(b"flyrecord\0");
-    let table = head.len();
-    let mut at = (table + 16 * shape.cpus as usize).next_multiple_of(PAGE) as u64;
-    let mut places = Vec::new();
-    for cpu in 0..shape.cpus {
-        out.seek(SeekFrom::Start(at))?;
-        let size = cpu_pages(shape, machine, cpu, losses, &mut |pages| out.write_all(pages))?;
-        machine.u64(&mut places, at);
-        machine.u64(&mut places, size);
-        at += size;
+    let mut instance_at = 0;
+    if let Some((name, _, _)) = extras.instance {
+        machine.u16(&mut head, 3);
+        machine.u32(&mut head, 8 + name.len() as u32 + 1);
+        instance_at = head.len();
+        machine.u64(&mut head, 0);
+        head.extend_from_slice(name.as_bytes());
+        head.push(0);
     }
-    head.extend_from_slice(&places);
+    machine.u16(&mut head, 0);
+    let mut end = flyrecord(out, &mut head, 0, shape, machine, losses)?;
+    if let Some((_, shape, _)) = extras.instance {
+        let mut position = Vec::new();
+        machine.u64(&mut position, end);
+        head[instance_at..instance_at + 8].copy_from_slice(&position);
+        let mut table = Vec::new();
+        let start = end;
+        end = flyrecord(out, &mut table, start, shape, machine, None)?;
+        out.seek(SeekFrom::Start(start))?;
+        out.write_all(&table)?;
+    }
+    let _ = end;
     out.seek(SeekFrom::Start(0))?;
     out.write_all(&head)
 }
 
-fn options() -> Vec<(u16, Vec<u8>)> {
-    vec![
+/// Puts the table of a ring's pages behind `head`, which lies at `base`, and its pages
+/// into the file; answers where they end.
+fn flyrecord<W: Write + Seek>(
+    out: &mut W,
+    head: &mut Vec<u8>,
+    base: u64,
+    shape: Shape,
+    machine: Machine,
+    losses: Option<Losses>,
+) -> io::Result<u64> {
+    head.extend_from_slice(b"flyrecord\0");
+    let mut at = (base + head.len() as u64 + 16 * u64::from(shape.cpus)).next_multiple_of(PAGE as u64);
+    for cpu in 0..shape.cpus {
+        out.seek(SeekFrom::Start(at))?;
+        let size = cpu_pages(shape, machine, cpu, losses, &mut |pages| out.write_all(pages))?;
+        machine.u64(head, at);
+        machine.u64(head, size);
+        at += size;
+    }
+    Ok(at)
+}
+
+fn options(extras: Extras) -> Vec<(u16, Vec<u8>)> {
+    let mut options = vec![
         (4, b"local [mono] boot\n\0".to_vec()),
         (5, b"Linux host 6.1.0-test x86_64\0".to_vec()),
         (9, b"synthetic\0".to_vec()),
-    ]
+    ];
+    if extras.time_offset != 0 {
+        options.push((7, format!("{}\0", extras.time_offset).into_bytes()));
+    }
+    options
 }
 
 fn version_7<W: Write + Seek>(
@@ -114,11 +172,12 @@ fn version_7<W: Write + Seek>(
     machine: Machine,
     packed: bool,
     losses: Option<Losses>,
+    extras: Extras,
 ) -> io::Result<()> {
     head.extend_from_slice(if packed { b"zstd\x001.5.4\0" } else { b"none\0\0" });
     let options_at = head.len();
     machine.u64(&mut head, 0);
-    let mut options = options();
+    let mut options = options(extras);
     let mut section = |head: &mut Vec<u8>, id: u16, content: Vec<u8>| -> io::Result<()> {
         let at = head.len() as u64;
         put_section(head, machine, id, packed, &content)?;
@@ -136,32 +195,39 @@ fn version_7<W: Write + Seek>(
     command_lines(shape, machine, &mut lines);
     section(&mut head, 21, lines)?;
 
-    // The pages: a section of their own, aligned.
-    let buffer_at = head.len() as u64;
-    let mut buffer = Vec::new();
-    machine.u64(&mut buffer, buffer_at);
-    buffer.extend_from_slice(b"\0mono\0");
-    machine.u32(&mut buffer, PAGE as u32);
-    machine.u32(&mut buffer, shape.cpus);
-    let mut at = (buffer_at + 16).next_multiple_of(PAGE as u64);
-    for cpu in 0..shape.cpus {
-        out.seek(SeekFrom::Start(at))?;
-        let size = if packed {
-            packed_pages(out, shape, machine, cpu, losses)?
-        } else {
-            cpu_pages(shape, machine, cpu, losses, &mut |pages| out.write_all(pages))?
-        };
-        machine.u32(&mut buffer, cpu);
-        machine.u64(&mut buffer, at);
-        // As trace-cmd: without the four bytes of the number of chunks.
-        machine.u64(&mut buffer, if packed { size - 4 } else { size });
-        at = (at + size).next_multiple_of(PAGE as u64);
+    // The pages of each ring: a section of their own, aligned.
+    let mut at = head.len() as u64;
+    let rings = [Some(("", shape, "mono")), extras.instance];
+    for (name, shape, clock) in rings.into_iter().flatten() {
+        let section_at = at;
+        let mut buffer = Vec::new();
+        machine.u64(&mut buffer, section_at);
+        buffer.extend_from_slice(format!("{name}\0{clock}\0").as_bytes());
+        machine.u32(&mut buffer, PAGE as u32);
+        machine.u32(&mut buffer, shape.cpus);
+        at = (section_at + 16).next_multiple_of(PAGE as u64);
+        for cpu in 0..shape.cpus {
+            out.seek(SeekFrom::Start(at))?;
+            let size = if packed {
+                packed_pages(out, shape, machine, cpu, losses)?
+            } else {
+                cpu_pages(shape, machine, cpu, losses, &mut |pages| out.write_all(pages))?
+            };
+            machine.u32(&mut buffer, cpu);
+            machine.u64(&mut buffer, at);
+            // As trace-cmd: without the four bytes of the number of chunks.
+            machine.u64(&mut buffer, if packed { size - 4 } else { size });
+            at = (at + size).next_multiple_of(PAGE as u64);
+        }
+        options.push((3, buffer));
+        let mut start = Vec::new();
+        machine.u16(&mut start, 3);
+        machine.u16(&mut start, u16::from(packed));
+        machine.u32(&mut start, 0);
+        machine.u64(&mut start, at - section_at - 16);
+        out.seek(SeekFrom::Start(section_at))?;
+        out.write_all(&start)?;
     }
-    options.push((3, buffer));
-    machine.u16(&mut head, 3);
-    machine.u16(&mut head, u16::from(packed));
-    machine.u32(&mut head, 0);
-    machine.u64(&mut head, at - buffer_at - 16);
 
     let mut content = Vec::new();
     for (id, data) in options {
