@@ -1,12 +1,15 @@
 //! Durations on their way to percentiles, exact and in bounded memory.
 //!
-//! While they fit, single durations are kept, each in 16 bytes (8 for blocked times). At
-//! the end they are sorted once by length; then one walk in that order meets, for every
-//! distribution at the same time, the duration of each wanted rank.
+//! While they fit, single durations are kept, each in 8 bytes: its length, and the number of
+//! its tag, of which there are few. At the end they are sorted once by length; then one walk
+//! in that order meets, for every distribution at the same time, the duration of each
+//! wanted rank.
 //!
 //! When they do not fit they are counted into histograms instead, one per distribution,
 //! from which the percentiles are known to a bucket. [`super::refine`] makes those exact
 //! by reading the trace again.
+
+use std::{collections::HashMap, hash::BuildHasherDefault};
 
 use trace::TaskState;
 
@@ -20,6 +23,7 @@ use super::{
     machine::{Output, Wait},
     result::{BlockReason, CountAndTime, WaitCause},
     threads::{Thread, Threads, state_index},
+    wakers::WordHasher,
 };
 use crate::{
     distribution::{Distribution, Quantiles},
@@ -41,7 +45,9 @@ const FINE: u32 = 7;
 const COARSE: u32 = 3;
 
 pub(crate) struct Values {
-    waits: Vec<(u64, u64)>,
+    /// Length above [`TAG_BITS`] bits of the tag's number.
+    waits: Vec<u64>,
+    tags: Tags,
     blocked: Vec<u64>,
     wait_histograms: Option<WaitHistograms>,
     blocked_histograms: Option<Vec<LogLinear>>,
@@ -62,11 +68,61 @@ struct WaitHistograms {
     threads: Vec<Option<Box<LogLinear>>>,
 }
 
+/// Bits of a word for the tag's number; the others hold lengths of up to 18 minutes.
+const TAG_BITS: u32 = 24;
+/// More different tags than this have no room in memory.
+const MOST_TAGS: u32 = 1 << 19;
+
+/// Numbers of the tags that occur: threads, CPUs and priorities combine in few ways.
+#[derive(Default)]
+struct Tags {
+    words: Vec<u64>,
+    numbers: HashMap<u64, u32, BuildHasherDefault<WordHasher>>,
+    /// By thread serial: its last tag and that tag's number.
+    last: Vec<(u64, u32)>,
+}
+
+impl Tags {
+    /// The tag of a kept word.
+    fn of(&self, word: u64) -> WaitTag {
+        WaitTag::unpack(self.words[(word & ((1 << TAG_BITS) - 1)) as usize])
+    }
+
+    #[inline]
+    fn number(&mut self, tag: WaitTag) -> u32 {
+        let (word, serial) = (tag.pack(), tag.serial as usize);
+        match self.last.get(serial) {
+            Some((last, number)) if *last == word => *number,
+            _ => self.number_slow(word, serial),
+        }
+    }
+
+    fn number_slow(&mut self, word: u64, serial: usize) -> u32 {
+        let number = match self.numbers.get(&word) {
+            Some(number) => *number,
+            None if self.words.len() >= MOST_TAGS as usize || serial >= MOST_TAGS as usize => return MOST_TAGS,
+            None => {
+                let number = self.words.len() as u32;
+                self.words.push(word);
+                self.numbers.insert(word, number);
+                number
+            }
+        };
+        if self.last.len() <= serial {
+            // No tag is all ones: its priority would be beyond the highest.
+            self.last.resize(serial + 1, (u64::MAX, 0));
+        }
+        self.last[serial] = (word, number);
+        number
+    }
+}
+
 impl Values {
     pub fn new(bytes: usize, columns: usize, long_waits: usize) -> Values {
         // The memory is only touched as far as it is used.
         Values {
-            waits: Vec::with_capacity((bytes / 4 * 3 / 16).max(16)),
+            waits: Vec::with_capacity((bytes / 4 * 3 / 8).max(16)),
+            tags: Tags::default(),
             blocked: Vec::with_capacity((bytes / 4 / 8).max(16)),
             wait_histograms: None,
             blocked_histograms: None,
@@ -92,9 +148,10 @@ impl Values {
             cpus: Vec::new(),
             threads: Vec::new(),
         };
-        for (value, tag) in std::mem::take(&mut self.waits) {
-            histograms.add(WaitTag::unpack(tag), value);
+        for word in std::mem::take(&mut self.waits) {
+            histograms.add(self.tags.of(word), word >> TAG_BITS);
         }
+        self.tags = Tags::default();
         self.wait_histograms = Some(histograms);
     }
 
@@ -112,17 +169,17 @@ impl Values {
         let mut summaries = vec![Summary::default(); table.count as usize];
         match &self.wait_histograms {
             None => {
-                self.waits.sort_unstable_by_key(|w| w.0);
-                let groups = |w: &(u64, u64)| (w.0, table.of_wait(WaitTag::unpack(w.1)));
-                walk(self.waits.iter().map(groups), &mut summaries, table.without_histogram);
+                self.waits.sort_unstable();
+                let groups = self.tags.words.iter().map(|w| table.of_wait(WaitTag::unpack(*w))).collect();
+                walk(&self.waits, TAG_BITS, groups, &mut summaries, table.without_histogram);
             }
             Some(histograms) => histograms.resolve(table, &mut summaries),
         }
         match &self.blocked_histograms {
             None => {
                 self.blocked.sort_unstable();
-                let groups = |w: &u64| (w >> 8, of_blocked((w >> 4 & 15) as usize, (w & 15) as usize));
-                walk(self.blocked.iter().map(groups), &mut summaries, table.without_histogram);
+                let groups = (0..256).map(|tag: usize| of_blocked(tag >> 4, tag & 15)).collect();
+                walk(&self.blocked, 8, groups, &mut summaries, table.without_histogram);
             }
             Some(histograms) => {
                 for (group, histogram) in histograms.iter().enumerate() {
@@ -156,6 +213,7 @@ impl Values {
     /// Gives back the memory of single durations.
     pub fn release(&mut self) {
         self.waits = Vec::new();
+        self.tags = Tags::default();
         self.blocked = Vec::new();
     }
 }
@@ -184,12 +242,16 @@ impl Output for Values {
         self.by_prio[(thread.prio + 1) as usize][kind].add(value);
         let tag = WaitTag { serial: thread.serial, cpu: wait.cpu, prio: thread.prio, cause: thread.cause };
         match &mut self.wait_histograms {
-            None if self.waits.len() < self.waits.capacity() => self.waits.push((value, tag.pack())),
             Some(histograms) => histograms.add(tag, value),
             None => {
-                self.spill_waits();
-                if let Some(histograms) = &mut self.wait_histograms {
-                    histograms.add(tag, value);
+                let number = self.tags.number(tag);
+                if number < MOST_TAGS && value < 1 << (64 - TAG_BITS) && self.waits.len() < self.waits.capacity() {
+                    self.waits.push(value << TAG_BITS | u64::from(number));
+                } else {
+                    self.spill_waits();
+                    if let Some(histograms) = &mut self.wait_histograms {
+                        histograms.add(tag, value);
+                    }
                 }
             }
         }
@@ -269,7 +331,7 @@ impl WaitHistograms {
         for (policy, histogram) in policies.iter().enumerate() {
             summaries[BY_POLICY as usize + policy].take(histogram, true);
         }
-        let mut merged: std::collections::HashMap<GroupId, LogLinear> = std::collections::HashMap::new();
+        let mut merged: HashMap<GroupId, LogLinear> = HashMap::new();
         for (serial, histogram) in self.threads.iter().enumerate() {
             let Some(histogram) = histogram else { continue };
             for group in [table.thread[serial], table.process[serial], table.cgroup[serial]] {
@@ -318,64 +380,68 @@ impl Place {
 /// What the walk keeps of each distribution, small since it is touched for each value.
 #[derive(Clone, Copy, Default)]
 struct Tally {
-    count: u64,
     met: u64,
-    /// The rank wanted next, and which it is.
+    /// The rank wanted next.
     next_rank: u64,
-    next: u32,
-    sum: u64,
 }
 
-/// Meets all values in rising order and notes those of the wanted ranks.
+/// Meets all values in rising order and notes those of the wanted ranks. The low `tag_bits` of
+/// each word say to which distributions it belongs: a position in `groups`.
 fn walk<const N: usize>(
-    values: impl Iterator<Item = (u64, [GroupId; N])> + Clone,
+    words: &[u64],
+    tag_bits: u32,
+    groups: Vec<[GroupId; N]>,
     summaries: &mut [Summary],
     without_histogram: GroupId,
 ) {
-    let mut tallies = vec![Tally::default(); summaries.len()];
-    for (_, groups) in values.clone() {
+    let mask = (1 << tag_bits) - 1;
+    let mut by_tag = vec![(0u64, 0u64); groups.len()];
+    for word in words {
+        let (count, sum) = &mut by_tag[(word & mask) as usize];
+        *count += 1;
+        *sum = sum.saturating_add(word >> tag_bits);
+    }
+    for (groups, (count, sum)) in groups.iter().zip(by_tag) {
         for group in groups {
-            if let Some(tally) = tallies.get_mut(group as usize) {
-                tally.count += 1;
+            if let Some(summary) = summaries.get_mut(*group as usize) {
+                summary.count += count;
+                summary.sum = summary.sum.saturating_add(sum);
             }
         }
     }
+    let mut tallies = vec![Tally::default(); summaries.len()];
     let mut drawn: Vec<Option<Box<DrawnCounts>>> = Vec::new();
-    for (group, tally) in tallies.iter_mut().enumerate() {
-        tally.next_rank = rank(tally.count, PER_MILLE[0]);
+    for (group, (tally, summary)) in tallies.iter_mut().zip(summaries.iter()).enumerate() {
+        // The first value is the smallest, and wanted as such.
+        tally.next_rank = 1;
         if group < without_histogram as usize {
-            drawn.push((tally.count > 0).then(|| Box::new([0; DRAWN_BUCKETS])));
+            drawn.push((summary.count > 0).then(|| Box::new([0; DRAWN_BUCKETS])));
         }
     }
-    for (value, groups) in values {
+    for word in words {
+        let value = word >> tag_bits;
         let bucket = bucket_of(DRAWN_BITS, value);
-        for group in groups {
+        for group in groups[(word & mask) as usize] {
             let Some(tally) = tallies.get_mut(group as usize) else { continue };
             tally.met += 1;
-            tally.sum = tally.sum.saturating_add(value);
             if let Some(Some(drawn)) = drawn.get_mut(group as usize) {
                 drawn[bucket] += 1;
-            }
-            if tally.met == 1 {
-                summaries[group as usize].min = value;
             }
             if tally.met >= tally.next_rank {
                 meet(tally, value, &mut summaries[group as usize]);
             }
         }
     }
-    for (group, tally) in tallies.iter().enumerate().filter(|(_, t)| t.count > 0) {
-        let summary = &mut summaries[group];
-        (summary.count, summary.sum) = (tally.count, tally.sum);
-        if let Some(Some(counts)) = drawn.get(group) {
-            let mut histogram = LogLinear::new(DRAWN_BITS);
-            for (bucket, count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
-                histogram.add_counted(bucket, *count);
-            }
-            (histogram.count, histogram.sum) = (tally.count, tally.sum);
-            (histogram.min, histogram.max) = (summary.min, summary.max);
-            summary.drawn = Some(Box::new(histogram));
+    for (summary, counts) in summaries.iter_mut().zip(drawn) {
+        // Distributions of the other walk have counts of their own already.
+        let Some(counts) = counts.filter(|c| c.iter().any(|count| *count > 0)) else { continue };
+        let mut histogram = LogLinear::new(DRAWN_BITS);
+        for (bucket, count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
+            histogram.add_counted(bucket, *count);
         }
+        (histogram.count, histogram.sum) = (summary.count, summary.sum);
+        (histogram.min, histogram.max) = (summary.min, summary.max);
+        summary.drawn = Some(Box::new(histogram));
     }
 }
 
@@ -383,21 +449,24 @@ const DRAWN_BITS: u32 = 4;
 const DRAWN_BUCKETS: usize = 61 << DRAWN_BITS;
 type DrawnCounts = [u32; DRAWN_BUCKETS];
 
-/// The value of a wanted rank, or the last value.
+/// The first value, that of a wanted rank, or the last value.
 #[cold]
 fn meet(tally: &mut Tally, value: u64, summary: &mut Summary) {
-    summary.max = value;
-    while tally.met >= tally.next_rank {
-        match PER_MILLE.get(tally.next as usize) {
-            Some(_) => summary.at[tally.next as usize] = Place::exact(value),
-            None => {
-                tally.next_rank = u64::MAX;
-                return;
-            }
+    if tally.met == 1 {
+        summary.min = value;
+    }
+    if tally.met == summary.count {
+        summary.max = value;
+    }
+    // After the percentiles, the maximum is what is left to meet.
+    tally.next_rank = summary.count;
+    for (place, per_mille) in summary.at.iter_mut().zip(PER_MILLE) {
+        let wanted = rank(summary.count, per_mille);
+        if wanted == tally.met {
+            *place = Place::exact(value);
+        } else if wanted > tally.met {
+            tally.next_rank = tally.next_rank.min(wanted);
         }
-        tally.next += 1;
-        // After the percentiles, the maximum is what is left to meet.
-        tally.next_rank = PER_MILLE.get(tally.next as usize).map_or(tally.count, |p| rank(tally.count, *p));
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Pair {
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     pub pairs: Vec<Pair>,
-    by_key: HashMap<u64, u32, BuildHasherDefault<PairHasher>>,
+    by_key: HashMap<u64, u32, BuildHasherDefault<WordHasher>>,
     pub others: CountAndTime,
 }
 
@@ -40,9 +40,9 @@ fn key(waker: WokenBy, woken: Slot) -> u64 {
 
 /// For keys that no one chooses to collide: two multiplications and a fold.
 #[derive(Debug, Default)]
-struct PairHasher(u64);
+pub(crate) struct WordHasher(u64);
 
-impl Hasher for PairHasher {
+impl Hasher for WordHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.write_u64(u64::from(*byte));
