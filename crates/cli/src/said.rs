@@ -33,6 +33,22 @@ pub fn preflight(preflight: &Preflight, console: &Console) {
     }
 }
 
+/// How far back a flight recording reaches.
+pub fn flight(preflight: &Preflight, console: &Console) {
+    let busiest = preflight
+        .measured
+        .as_ref()
+        .map_or(0.0, |measured| measured.bytes_per_s * measured.busiest_cpu_per_s / measured.per_s.max(1.0));
+    if busiest > 0.0 {
+        let seconds = preflight.ring_bytes_per_cpu as f64 / busiest;
+        console.say(&format!(
+            "flight: the rings hold the last {seconds:.0} s or so at this rate; waiting for the trigger"
+        ));
+    } else {
+        console.say("flight: waiting for the trigger");
+    }
+}
+
 /// Why a recording ended, what was swept, what was lost.
 pub fn recording(outcome: &RecordOutcome, console: &Console) {
     for name in &outcome.swept {

@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use report::number;
 use run::preflight::{self, Demands};
-use run::record::{EndedBy, EventSelection, FileFormat, RecordOutcome, RecordSpec, Selection, WhenFull, record};
+use run::record::{EndedBy, EventSelection, FileFormat, Flight, RecordOutcome, RecordSpec, Selection, WhenFull, record};
 use run::run_record::{CommandStatus, SelectionRequest};
 
 use crate::console::Console;
@@ -22,6 +22,7 @@ use crate::{said, values};
   lotse record -e 'sched:*,irq:*' --duration 10s -o busy.dat
   lotse record -e sched:sched_switch --filter 'prev_prio < 100' -- make -j8
   lotse record -e 'block:*' --pid 4711 -o io.dat
+  lotse record -e 'sched:*' --flight --trigger signal:signal_deliver --trigger-filter 'sig == 11'
 
 The file is a trace.dat, which trace-cmd, KernelShark and `lotse report` open.")]
 pub struct Record {
@@ -54,6 +55,22 @@ pub struct Record {
     /// The most that the recording may take on disk
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     max_disk: Option<u64>,
+    /// Flight recorder: the newest events stay in the rings and are saved when a trigger comes, at
+    /// Ctrl-C, or when the command ends
+    #[arg(long)]
+    flight: bool,
+    /// What triggers a flight recording: an event, system:name
+    #[arg(long, value_name = "EVENT", requires = "flight")]
+    trigger: Option<String>,
+    /// Only when this holds for the triggering event, in the kernel's filter language
+    #[arg(long, value_name = "FILTER", requires = "trigger")]
+    trigger_filter: Option<String>,
+    /// A flight recording goes on for so long after its trigger
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "flight", value_parser = values::duration)]
+    after: Duration,
+    /// Count what the filters refuse too, at twice the cost of each event
+    #[arg(long)]
+    count_filtered: bool,
     /// Events of the whole system, also when a command is given
     #[arg(short = 'a', long, conflicts_with_all = ["pid", "tid", "cgroup"])]
     all: bool,
@@ -93,6 +110,9 @@ impl Record {
         let demands = Demands { ring_bytes_per_cpu: self.ring, max_disk_bytes: self.max_disk };
         let preflight = preflight::preflight(&mut spec, demands, &folder)?;
         said::preflight(&preflight, console);
+        if self.flight {
+            said::flight(&preflight, console);
+        }
         let mut line = ProgressLine::new(console, self.duration);
         let outcome = record(&spec, &mut |progress| line.show(progress))?;
         line.end();
@@ -131,6 +151,15 @@ impl Record {
             FormatOption::V6 => FileFormat::V6,
         };
         spec.handle_signals = true;
+        spec.count_filtered = self.count_filtered;
+        spec.flight = self.flight.then(|| {
+            let trigger = self.trigger.as_deref().map(|pattern| {
+                let mut selection = EventSelection::new(pattern.trim_start_matches("tracepoint:"));
+                selection.filter = self.trigger_filter.clone();
+                selection
+            });
+            Flight { after: self.after, trigger: None, events: trigger.into_iter().collect() }
+        });
         Ok(spec)
     }
 }

@@ -157,3 +157,67 @@ fn what_a_killed_recorder_left_is_made_readable() {
     assert!(swept || gone, "{}", next.stderr);
     assert!(gone);
 }
+
+#[test]
+fn a_flight_recording_is_saved_when_its_trigger_comes() {
+    needs_recording!();
+    let place = Place::new();
+    let name = format!("lotse{}", std::process::id() % 100_000);
+    let filter = format!("comm == \"{name}\"");
+    let words = [
+        "record",
+        "-e",
+        "sched:sched_switch,sched:sched_process_*",
+        "--flight",
+        "--trigger",
+        "sched:sched_process_exit",
+        "--trigger-filter",
+        &filter,
+        "--after",
+        "50ms",
+        "--duration",
+        "20s",
+        "-o",
+        "f.dat",
+    ];
+    let mut child = place.command(&words).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    // Threads of that name end until one of them has triggered it.
+    while child.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed().as_secs() < 19, "it was triggered");
+        let ended = std::thread::Builder::new().name(name.clone()).spawn(|| {}).unwrap();
+        ended.join().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let value = json(&place.lotse(&["info", "f.dat", "--json"]).expect(0).stdout);
+    let events = value["survey"]["events"].as_array().unwrap();
+    assert!(events.iter().any(|event| event["name"] == "sched:sched_process_exit"), "{events:?}");
+}
+
+#[test]
+fn what_filters_refuse_is_counted_when_asked() {
+    needs_recording!();
+    let place = Place::new();
+    let words = [
+        "record",
+        "--verbose",
+        "-e",
+        "sched:sched_process_exit",
+        "--filter",
+        "prio < -1",
+        "--count-filtered",
+        "-a",
+        "-o",
+        "c.dat",
+        "--",
+        "sh",
+        "-c",
+        "(true); (true); (true)",
+    ];
+    let output = place.lotse(&words).expect(0);
+    let line =
+        output.stderr.lines().find(|line| line.contains("events were filtered out")).expect("the count");
+    let count: u64 = line.split_whitespace().find_map(|word| word.replace(',', "").parse().ok()).unwrap();
+    assert!(count >= 4, "{line}");
+}
