@@ -3,7 +3,7 @@
 mod recording;
 
 use recording::{Scratch, spec_for, tracefs_or_skip};
-use run::record::{Filtered, RecordOutcome, RecordSpec, Selection, WhenFull, record};
+use run::record::{EventSelection, Filtered, RecordOutcome, RecordSpec, Selection, WhenFull, record};
 use std::time::Duration;
 use testkit::load::Load;
 
@@ -75,6 +75,31 @@ fn rings_too_small_lose_exactly_what_they_say() {
             );
             assert_eq!((survey.losses.uncounted, survey.error), (0, None));
         }
+    }
+}
+
+#[test]
+fn losses_in_many_places_add_up() {
+    tracefs_or_skip!();
+    // The second event's size leaves room on a page for the number of events missed, the first's
+    // does not: both kinds of page have to be accounted for.
+    for events in [&["syscalls:sys_enter_getppid"][..], &["syscalls:sys_exit_getppid"][..]] {
+        let load = Load { calls: 400_000, ..ONE };
+        let scratch = Scratch::new("places");
+        let mut spec = spec_for(&load, "0", &scratch);
+        spec.events = events.iter().map(|event| EventSelection::new(*event)).collect();
+        spec.rings.kb_per_cpu = 64;
+        spec.rings.wake_percent = 0;
+        spec.rings.flush_interval = Duration::from_millis(10);
+        let outcome = run(&spec);
+        assert_exact(&outcome, &load);
+        let losses: Vec<_> = outcome.ledger.cpus.iter().flat_map(|cpu| &cpu.losses).collect();
+        assert!(losses.len() > 1, "{:#?}", outcome.ledger);
+        assert!(losses.is_sorted_by_key(|loss| loss.from_ns));
+        let survey = readers::survey(&mut *readers::open_path(&outcome.file).unwrap());
+        assert_eq!(survey.total, outcome.ledger.recorded());
+        assert_eq!(survey.losses.intervals, losses.len() as u64);
+        assert!(survey.losses.counted <= outcome.ledger.lost());
     }
 }
 

@@ -65,6 +65,7 @@ fn test_binaries() -> Result<Vec<(String, PathBuf)>> {
         ("kernel", "loads_and_attaches"),
         ("run", "record_ledger"),
         ("run", "record_whom"),
+        ("run", "record_flight"),
         ("cli", "trace_on_kernels"),
     ];
     let mut found = Vec::new();

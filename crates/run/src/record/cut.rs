@@ -74,6 +74,7 @@ pub fn finish_cut_recording(path: &Path) -> Result<(PathBuf, Ledger), RecordErro
         triggered_ns: None,
         remembered: Vec::new(),
         parts,
+        instances: Vec::new(),
         ended_ns: manifest.started_ns,
         manifest,
         layout,

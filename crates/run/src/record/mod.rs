@@ -22,6 +22,7 @@ mod assemble;
 mod cut;
 
 use kernel::stop::SignalsStop;
+use kernel::tracefs_instance::Instance;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -133,9 +134,22 @@ pub fn record(spec: &RecordSpec, tell: &mut dyn FnMut(Progress)) -> Result<Recor
     let (mut recorded, command_status) = recording.finish(spec)?;
     tell(Progress { phase: Phase::Writing, ..progress });
     let ended_by = if recorded.disk_full { EndedBy::DiskFull } else { ended_by };
-    let (swept, notes) = (std::mem::take(&mut recorded.swept), std::mem::take(&mut recorded.notes));
+    let (swept, mut notes) = (std::mem::take(&mut recorded.swept), std::mem::take(&mut recorded.notes));
     let events = recorded.manifest.events.clone();
-    let (ledger, file_bytes) = assemble::assemble(recorded, &spec.output, spec.kernel_symbols, false)?;
+    let instances = std::mem::take(&mut recorded.instances);
+    // Removing them waits for the kernel, writing the file for the processor and the disk.
+    let (assembled, removed) = std::thread::scope(|scope| {
+        let remover = scope.spawn(|| instances.into_iter().try_for_each(Instance::remove));
+        let assembled = assemble::assemble(recorded, &spec.output, spec.kernel_symbols, false);
+        (assembled, remover.join())
+    });
+    let (ledger, file_bytes) = assembled?;
+    match removed {
+        Ok(Ok(())) => {}
+        // The recording is whole all the same; the next one tries again.
+        Ok(Err(refused)) => notes.push(refused.to_string()),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
     let file = spec.output.clone();
     let command_pid = progress.command_pid;
     Ok(RecordOutcome {

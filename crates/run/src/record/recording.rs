@@ -74,6 +74,8 @@ pub(super) struct Recording {
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub parts: Parts,
+    /// To be removed; nothing is recorded in them any more.
+    pub instances: Vec<Instance>,
     pub manifest: Manifest,
     pub layout: PageLayout,
     pub ended_ns: u64,
@@ -362,7 +364,8 @@ impl Recording {
         }
     }
 
-    /// Ends the recording: stops the tracer, fetches the rest, removes the instance.
+    /// Ends the recording: stops the tracer, fetches the rest. The instances are left to be
+    /// removed.
     pub fn finish(mut self, spec: &RecordSpec) -> Result<(Recorded, Option<ExitStatus>), RecordError> {
         let stopped = self.instance().set_tracing(false);
         let ended_ns = clock::monotonic_ns();
@@ -392,16 +395,12 @@ impl Recording {
             self.notes.extend(hidden_symbols());
         }
         self.free_buffer = None;
-        if let Some(counter) = self.counter.take() {
-            counter.remove()?;
-        }
-        drop(self.trigger.take());
-        if let Some(instance) = self.instance.take() {
-            instance.remove()?;
-        }
+        let trigger = self.trigger.take().map(|trigger| trigger.instance);
+        let instances = [self.counter.take(), trigger, self.instance.take()].into_iter().flatten().collect();
         let status = self.finish_command()?;
         let recorded = Recorded {
             parts: self.parts.take().expect("present until finished"),
+            instances,
             manifest: self.manifest.clone(),
             layout: self.layout,
             ended_ns,
