@@ -32,13 +32,13 @@ const SEEDS: &[&str] = &[
     "interval:1s { print(@x, 5, 10); clear(@x); @x[kstack(perf, 3), ustack] = tseries(1, 100ms, 5, \"max\"); time(\"%H\"); }",
     "profile:hz:99 { @[str($1)] = stats(nsecs - 1e6); unroll(3) { @c++; } while (@c < 5) { if (1) { break; } continue; } }",
     "usdt:/bin/x:a:b { join(arg0); } uprobe:libc:malloc+8 { @ = (uint8[4])1234; } watchpoint:0x1000:8:rw { } iter:task { }",
-    "import \"x.bt\"; begin { print($#); print(getopt(\"a\", 1)); print(typeinfo($1)); if comptime (is_str(\"a\")) { fail(\"x\"); } }",
+    "$2 { } BEG$1 { } import \"x.bt\"; begin { print($#); print(getopt(\"a\", 1)); print(typeinfo($1)); if comptime (is_str(\"a\")) { fail(\"x\"); } }",
 ];
 
 /// Reads and checks any bytes; it may find what it likes, and must come back.
 fn fuzz_one(bytes: &[u8], facts: &SavedFacts) {
     let text = String::from_utf8_lossy(bytes);
-    let options = Options { positional: vec!["7".into(), "x".into()], ..Options::default() };
+    let options = Options { positional: vec!["7".into(), "i:s:1".into()], ..Options::default() };
     let front = front(&text, &options, facts);
     let _ = front.report();
     assert_eq!(front.hir.is_some(), !front.has_errors(), "{text}");

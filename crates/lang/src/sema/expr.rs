@@ -156,11 +156,15 @@ impl<'a> Checker<'a> {
         if let Some(value) = builtins::named(self, name, span) {
             return value;
         }
-        if let Some((value, ty)) = self.resolver.constant(name) {
+        if let Some((value, ty)) = self.resolver.declared_constant(name) {
             return Value::Expr(self.int(value as u64, ty, span));
         }
+        // Before the kernel's enums: a table is quicker to search than BTF.
         if let Some(value) = constants::find(name, self.facts) {
             return Value::Expr(self.int(value as u64, LITERAL, span));
+        }
+        if let Some((value, ty)) = self.resolver.constant(name) {
+            return Value::Expr(self.int(value as u64, ty, span));
         }
         let finding = Diagnostic::error(Code::UnknownIdentifier, self.at(span), format!("unknown name '{name}'"));
         let mut names: Vec<&str> = builtins::names().collect();

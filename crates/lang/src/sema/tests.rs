@@ -405,7 +405,7 @@ fn calls_are_checked_against_their_rows() {
     check_wrong("begin { @ = hist(1, 9); }", &["stdin:1:21: error[L0302]: hist() takes 0 to 5 bits"]);
     check_wrong("begin { print(args.x); }", &["stdin:1:15-19: error[L0303]: the arguments of this begin probe are not known by name"]);
     check_wrong("begin { print(retval); }", &["stdin:1:15-21: error[L0303]: there is no return value in a begin probe"]);
-    check_wrong("interval:s:1 { print(arg0); }", &["stdin:1:22-26: error[L0303]: there is no arg0 in a interval probe"]);
+    check_wrong("interval:s:1 { print(arg0); }", &["stdin:1:22-26: error[L0303]: there is no arg0 in an interval probe"]);
     check_wrong("begin { break; }", &["stdin:1:9-14: error[L0417]: break is not within a loop"]);
     check_wrong("begin { $x = 1 / 0; }", &["stdin:1:14-19: error[L0413]: this divides by zero"]);
     check_wrong("begin { for ($i : @x) { } @x = 1; }", &["stdin:1:19-21: error[L0412]: @x has no keys to loop over"]);

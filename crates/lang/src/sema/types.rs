@@ -62,8 +62,18 @@ pub struct Resolver<'a> {
     origins: RefCell<Vec<Origin>>,
     by_btf: RefCell<HashMap<(usize, TypeId), RecordId>>,
     enums_by_btf: RefCell<HashMap<(usize, TypeId), EnumId>>,
+    /// Names looked up in BTF before: each look-up scans its string section.
+    found: RefCell<Known>,
     /// What the preamble declares.
     pub declared: RefCell<Declared>,
+}
+
+/// Names that were found; what was not may still come with a module.
+#[derive(Default)]
+struct Known {
+    records: HashMap<(String, bool), RecordRef>,
+    named: HashMap<String, Type>,
+    constants: HashMap<String, (i64, Type)>,
 }
 
 /// A member found in a struct.
@@ -88,6 +98,7 @@ impl<'a> Resolver<'a> {
             origins: RefCell::default(),
             by_btf: RefCell::default(),
             enums_by_btf: RefCell::default(),
+            found: RefCell::default(),
             declared: RefCell::default(),
         }
     }
@@ -362,11 +373,16 @@ impl<'a> Resolver<'a> {
         if let Some(id) = self.declared.borrow().records.get(name) {
             return Some(self.record_ref(*id));
         }
+        let key = (name.to_string(), union);
+        if let Some(known) = self.found.borrow().records.get(&key) {
+            return Some(*known);
+        }
         let kinds = if union { KindSet::UNION } else { KindSet::STRUCT };
         for blob in 0..self.blobs() {
             if let Some(id) = self.blob(blob).and_then(|btf| btf.find(name, kinds))
                 && let Type::Record(record) = self.type_of_btf(blob, id)
             {
+                self.found.borrow_mut().records.insert(key, record);
                 return Some(record);
             }
         }
@@ -392,14 +408,19 @@ impl<'a> Resolver<'a> {
         if let Some(ty) = own_type(name) {
             return Some(ty);
         }
+        if let Some(ty) = self.found.borrow().named.get(name) {
+            return Some(ty.clone());
+        }
         let kinds = KindSet::TYPEDEF.or(KindSet::INT);
-        (0..self.blobs()).find_map(|blob| {
+        let ty = (0..self.blobs()).find_map(|blob| {
             let id = self.blob(blob)?.find(name, kinds)?;
             match self.type_of_btf(blob, id) {
                 Type::Void => None,
                 ty => Some(ty),
             }
-        })
+        })?;
+        self.found.borrow_mut().named.insert(name.into(), ty.clone());
+        Some(ty)
     }
 
     /// A struct by its bare name, `task_struct` for `struct task_struct`, where nothing else has that name.
@@ -407,15 +428,27 @@ impl<'a> Resolver<'a> {
         self.record(name, false).or_else(|| self.record(name, true)).map(Type::Record)
     }
 
+    /// The value of an enumerator of the preamble.
+    pub fn declared_constant(&self, name: &str) -> Option<(i64, Type)> {
+        let declared = self.declared.borrow();
+        let (value, id, integer) = declared.constants.get(name)?;
+        Some((*value, Type::Integer(Integer { names: Some(*id), ..*integer })))
+    }
+
     /// The value of an enumerator, of the preamble or the kernel.
     pub fn constant(&self, name: &str) -> Option<(i64, Type)> {
-        if let Some((value, id, integer)) = self.declared.borrow().constants.get(name) {
-            return Some((*value, Type::Integer(Integer { names: Some(*id), ..*integer })));
+        if let Some(found) = self.declared_constant(name) {
+            return Some(found);
         }
-        (0..self.blobs()).find_map(|blob| {
+        if let Some(found) = self.found.borrow().constants.get(name) {
+            return Some(found.clone());
+        }
+        let found = (0..self.blobs()).find_map(|blob| {
             let (id, value) = self.blob(blob)?.enumerator(name)?;
             Some((value, self.type_of_btf(blob, id)))
-        })
+        })?;
+        self.found.borrow_mut().constants.insert(name.into(), found.clone());
+        Some(found)
     }
 
     /// The types for the schema.

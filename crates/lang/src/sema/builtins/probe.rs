@@ -35,6 +35,12 @@ fn not_here<'a, T>(checker: &mut Checker<'a>, span: Span, message: String, help:
     None
 }
 
+/// The word with `a` or `an` before it.
+fn with_article(word: &str) -> String {
+    let article = if word.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    format!("{article} {word}")
+}
+
 /// `arg0`, `arg1`, …
 pub(super) fn numbered_argument(checker: &mut Checker<'_>, number: usize, span: Span) -> Expr {
     let Some(variant) = checker.body.variant else {
@@ -92,7 +98,7 @@ pub(super) fn numbered_argument(checker: &mut Checker<'_>, number: usize, span: 
             let finding = Diagnostic::error(
                 Code::NotInThisProbe,
                 checker.at(span),
-                format!("there is no arg{number} in a {provider} probe"),
+                format!("there is no arg{number} in {} probe", with_article(provider)),
             );
             checker.report(finding.help(help))
         }
@@ -128,7 +134,7 @@ fn retval<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
         }
         other => {
             let provider = other.map_or("this", |(kind, _)| kind.provider());
-            let message = format!("there is no return value in a {provider} probe");
+            let message = format!("there is no return value in {} probe", with_article(provider));
             not_here(checker, span, message, "return values are known in kretprobe, fexit and uretprobe")
         }
     }
@@ -192,7 +198,7 @@ fn func<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
             Some(checker.make(ExprKind::Intrinsic(Intrinsic::UserSymbol, vec![ip]), Type::UserSymbol, span))
         }
         (kind, _) => {
-            let message = format!("a {} probe traces no function", kind.provider());
+            let message = format!("{} probe traces no function", with_article(kind.provider()));
             not_here(checker, span, message, "use probe for its name")
         }
     }

@@ -8,7 +8,7 @@ use crate::source::Source;
 fn read(text: &str) -> (String, String) {
     let findings = Findings::default();
     let preprocessed = preprocess(text, 0, &[("BPFTRACE_HAVE_BTF", 1)], &findings);
-    let ast = parse(text, 0, &preprocessed, &["first".into(), "99".into()], &findings);
+    let ast = parse(text, 0, &preprocessed, &["first".into(), "99".into(), "i:ms:1".into(), "IN".into()], &findings);
     let source = Source::new("stdin", text);
     let found: Vec<String> = findings.into_sorted().iter().map(|one| render(one, &source)).collect();
     (print(&ast), found.concat())
@@ -103,6 +103,7 @@ fn probes_with_paths_predicates_and_parameters() {
     check("iter:task:/sys/fs/bpf/x { } it:task { }", "iter:task:/sys/fs/bpf/x { } it:task { }");
     check("n=profile:hz:$2 { } usdt:*:loop { }", "n=profile:hz:99 { } usdt:*:loop { }");
     check("watchpoint:0x1000:8:rw { } BEGIN{ }", "watchpoint:0x1000:8:rw { } BEGIN { }");
+    check("$3 { } BEG$4 { }", "i:ms:1 { } BEGIN { }");
     check("interval:1s { exit() }", "interval:1s { exit() }");
 }
 
