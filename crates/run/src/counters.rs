@@ -264,8 +264,10 @@ fn read() -> BTreeMap<u32, ThreadCounters> {
 const ROWS: usize = 8;
 /// Work of a thread's end that comes after the kernel's last count of it: its memory is given back.
 const EXIT_SLACK_NS: u64 = 5_000_000;
+/// The scheduler's tick at 100 Hz, the slowest that is built.
+const TICK_NS: u64 = 10_000_000;
 /// Below this a thread's times say more about the readings than about the thread.
-const WORTH_CHECKING_NS: u64 = 20_000_000;
+const WORTH_CHECKING_NS: u64 = 100_000_000;
 
 impl CounterSpan {
     /// The counters to compare a result with: the whole system's switches, and switches, run
@@ -358,14 +360,21 @@ impl ThreadSpan {
                 slack,
             });
         }
-        let times = [(Quantity::RunTime, self.run_ns, after_exit), (Quantity::WaitTime, self.wait_ns, 0)];
-        for (quantity, value, after_exit) in times {
+        // The kernel adds a wait when it ends: one under way at a reading is counted whole on
+        // one side and not at all on the other. A run is added at each tick.
+        let ends = if self.at_exit { 1 } else { 2 };
+        let longest_wait = thread.wait.quantiles.map_or(0, |quantiles| quantiles.max_ns);
+        let times = [
+            (Quantity::RunTime, self.run_ns, after_exit + ends * TICK_NS),
+            (Quantity::WaitTime, self.wait_ns, ends * longest_wait),
+        ];
+        for (quantity, value, at_the_ends) in times {
             let Some(value) = value else { continue };
             let source = match place {
                 "/proc" => "/proc/PID/schedstat".to_owned(),
                 other => format!("{other} at its end"),
             };
-            let slack = self.beside_ns + after_exit + 200_000 + clock_slack_ns(thread);
+            let slack = self.beside_ns + at_the_ends + clock_slack_ns(thread);
             counters.push(Counter { subject, quantity, value, source, slack });
         }
     }

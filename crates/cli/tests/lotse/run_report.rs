@@ -252,3 +252,20 @@ fn a_signal_before_recording_leaves_nothing() {
         let _ = std::fs::remove_file(place.path("x.dat"));
     }
 }
+
+#[test]
+fn a_contradiction_of_the_kernels_counters_is_a_failure() {
+    needs_recording!();
+    let place = Place::new();
+    done(place.lotse(&["run", "sched", "-q", "--output", "r", "--", "sh", "-c", BUSY]));
+    let path = place.path("r/counters.json");
+    let mut counters = json(&std::fs::read_to_string(&path).unwrap());
+    let switches = counters["context_switches"].as_u64().unwrap();
+    // Fewer than the trace has: no loss and no filter can explain that.
+    counters["context_switches"] = (switches / 2).into();
+    counters["context_switch_slack"] = 0.into();
+    std::fs::write(&path, counters.to_string()).unwrap();
+    let output = place.lotse(&["report", "r"]).expect(1);
+    assert!(output.stderr.contains("differ for no reason known"), "{}", output.stderr);
+    assert!(output.stdout.contains("context switches of the whole machine"), "{}", output.stdout);
+}
