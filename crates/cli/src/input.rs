@@ -1,5 +1,5 @@
-//! The trace file that an argument means: a file, a run folder's, or one to be made of what a
-//! killed recorder left.
+//! The trace that an argument means: a file, a run folder's, a folder that is a trace (CTF), or
+//! a file to be made of what a killed recorder left.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub fn trace_file(argument: &Path, console: &Console) -> anyhow::Result<PathBuf>
         return Ok(meant);
     }
     let Some(cut) = look_at_cut_recording(&meant)? else {
-        if argument.is_dir() {
+        if argument.is_dir() && !readers::is_trace_folder(argument) {
             bail!(
                 "{} is a folder without a {}: no run; name a trace file",
                 argument.display(),

@@ -108,6 +108,12 @@ pub fn open_path(path: &Path) -> Result<Box<dyn Source>, SourceError> {
     open(Arc::new(FileInput::open(path)?))
 }
 
+/// Whether [`open_path`] finds a trace in or below a folder.
+pub fn is_trace_folder(path: &Path) -> bool {
+    let file = |name: &str| path.join(name).is_file();
+    file(PARTS_MANIFEST) || file("trace.dat") || file("perf.data") || !ctf::find(path).is_empty()
+}
+
 /// What marks the folder of a recording that is not put together.
 const PARTS_MANIFEST: &str = "recording.json";
 
