@@ -13,32 +13,29 @@ use std::time::{Duration, Instant};
 
 use kernel::clock;
 use kernel::cpu;
-use kernel::process::{ProgramMissing, RunningCommand, StoppedCommand, find_program};
-use kernel::procfs::{self, ProcessIdentity, ThreadName, pid_namespace};
-use kernel::stop::{SignalsStop, StopReason, StopToken, own_tid, wait_readable};
+use kernel::process::{RunningCommand, StoppedCommand};
+use kernel::procfs::{self, ThreadName};
+use kernel::stop::{SignalsStop, StopToken, own_tid, wait_readable};
 use kernel::tracefs::Tracefs;
 use kernel::tracefs_instance::{Instance, PidFilter, sweep};
 use kernel::tracefs_ring::{CpuRing, RingStats};
 
-use super::dat_parts::Metadata;
 use super::drain::{self, DrainCounters, DrainError, DrainedRing, Drainer, Pace, Until};
 use super::error::RecordError;
-use super::events::{self, ChosenEvent};
+use super::events;
 use super::ledger::{Filtered, LossInterval};
 use super::members::Members;
 use super::pages::PageLayout;
-use super::parts::{Manifest, PARTS_VERSION, Parts};
+use super::parts::{Manifest, Parts};
 use super::setup;
-use super::spec::{FileFormat, OwnEvents, RecordSpec};
+use super::spec::{OwnEvents, RecordSpec};
 use super::trigger::Trigger;
-use super::{EndedBy, Phase, Progress};
+use super::{EndedBy, Phase, Progress, command, describe, names};
 
 /// How often progress is told and the counters are looked at.
 const TICK: Duration = Duration::from_millis(250);
 /// How often a cgroup's members are looked at.
 const FOLLOW: Duration = Duration::from_millis(50);
-/// How long a command may take to end after each stronger request.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A recording under way.
 #[derive(Debug)]
@@ -96,7 +93,9 @@ impl Recording {
     /// Arms the tracer. The command, if there is one, exists and waits.
     pub fn arm(spec: &RecordSpec) -> Result<Self, RecordError> {
         let program = match &spec.command {
-            Some(words) => Some(find(words.first().map_or(OsStr::new(""), |word| word.as_os_str()))?),
+            Some(words) => {
+                Some(command::find(words.first().map_or(OsStr::new(""), |word| word.as_os_str()))?)
+            }
             None => None,
         };
         if spec.output.is_dir() {
@@ -108,8 +107,8 @@ impl Recording {
         let cpus = setup::cpus(spec)?;
         let chosen = events::choose(&tracefs.events()?, &spec.events)?;
         let instance = setup::instance(&tracefs, spec, &cpus, &chosen)?;
-        let free_buffer = open_free_buffer(&instance)?;
-        let counter = if spec.count_filtered { Some(counter(&tracefs, spec, &cpus)?) } else { None };
+        let free_buffer = setup::open_free_buffer(&instance)?;
+        let counter = if spec.count_filtered { Some(setup::counter(&tracefs, spec, &cpus)?) } else { None };
         let trigger = match &spec.flight {
             Some(flight) if !flight.events.is_empty() => {
                 Some(Trigger::arm(&tracefs, spec, &cpus, &flight.events)?)
@@ -124,8 +123,9 @@ impl Recording {
             _ => None,
         };
         let members = Members::new(&spec.selection, stopped_command.as_ref().map(StoppedCommand::pid))?;
-        let (metadata, layout) = metadata(&tracefs, &instance, spec, &chosen)?;
-        let manifest = manifest(spec, &instance, &cpus, &chosen, metadata, layout, members.filters())?;
+        let (metadata, layout) = describe::metadata(&tracefs, &instance, spec, &chosen)?;
+        let manifest =
+            describe::manifest(spec, &instance, &cpus, &chosen, metadata, layout, members.filters())?;
 
         let mut rings = Vec::new();
         for &cpu in &cpus {
@@ -262,7 +262,9 @@ impl Recording {
             }
             if let Some(reason) = stop.requested() {
                 stop.take_requests();
-                self.end_command(reason, stop, tell)?;
+                if let Some(command) = &mut self.command {
+                    command::end_on_request(command, reason, stop)?;
+                }
                 return Ok(EndedBy::Stop(reason));
             }
             if self.drain_failed.requested().is_some() {
@@ -288,45 +290,6 @@ impl Recording {
                 }
             }
         }
-    }
-
-    /// Asks the command to end and waits for it, so that its end is recorded. The terminal has
-    /// sent its Ctrl-C to the command already. A second request to stop ends the patience.
-    fn end_command(
-        &mut self,
-        reason: StopReason,
-        stop: &StopToken,
-        tell: &mut dyn FnMut(Progress),
-    ) -> Result<(), RecordError> {
-        if self.command.is_none() {
-            return Ok(());
-        }
-        const INTERRUPT: i32 = 2;
-        const KILL: i32 = 9;
-        const TERMINATE: i32 = 15;
-        let steps: &[i32] = match reason {
-            StopReason::Signal(INTERRUPT) => &[0, TERMINATE, KILL],
-            _ => &[TERMINATE, KILL],
-        };
-        for &signal in steps {
-            let Some(command) = &mut self.command else { return Ok(()) };
-            if signal != 0 {
-                command.signal(signal);
-            }
-            let deadline = Instant::now() + PATIENCE;
-            while command.ended()?.is_none() {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() || stop.take_requests() > 0 {
-                    break;
-                }
-                wait_readable(&[command.as_fd(), stop.as_fd()], Some(left))?;
-            }
-            if command.ended()?.is_some() {
-                break;
-            }
-        }
-        tell(self.look(Phase::Recording)?);
-        Ok(())
     }
 
     /// Reads the counters; notes losses that no page will tell of.
@@ -389,10 +352,11 @@ impl Recording {
         let unwritten = rings.iter().map(|ring| (ring.ring.cpu(), ring.unwritten)).collect();
         drop(rings);
         let filtered = self.filtered()?;
-        let (threads, remembered) = (self.threads(), self.remembered());
+        let threads = names::living(&self.threads_at_start);
+        let remembered = names::remembered(&self.tracefs);
         self.note_new_cpus(spec.cpus.is_some());
         if spec.kernel_symbols {
-            self.notes.extend(hidden_symbols());
+            self.notes.extend(describe::hidden_symbols());
         }
         self.free_buffer = None;
         let trigger = self.trigger.take().map(|trigger| trigger.instance);
@@ -460,25 +424,6 @@ impl Recording {
         Ok(Filtered::Counted(happened.saturating_sub(passed)))
     }
 
-    /// The names of all threads that live now or did at the start; those of now win.
-    fn threads(&self) -> Vec<ThreadName> {
-        let both = self.threads_at_start.iter().cloned().chain(procfs::all_threads());
-        let by_tid: BTreeMap<u32, ThreadName> = both.map(|thread| (thread.tid, thread)).collect();
-        by_tid.into_values().collect()
-    }
-
-    /// The names the kernel remembers, of this recording's threads and of many others.
-    fn remembered(&self) -> Vec<ThreadName> {
-        let read = |file: &str| self.tracefs.root().read_text(file).unwrap_or_default();
-        let tgids: BTreeMap<u32, u32> = read("saved_tgids").lines().filter_map(two_numbers).collect();
-        let named = |line: &str| {
-            let (tid, comm) = line.split_once(' ')?;
-            let tid = tid.parse().ok()?;
-            Some(ThreadName { tid, pid: tgids.get(&tid).copied().unwrap_or(0), comm: comm.to_owned() })
-        };
-        read("saved_cmdlines").lines().filter_map(named).collect()
-    }
-
     /// CPUs that came while recording and are not in the file.
     fn note_new_cpus(&mut self, spec_cpus: bool) {
         let now = cpu::online().unwrap_or_default();
@@ -494,7 +439,7 @@ impl Recording {
 
     fn finish_command(&mut self) -> Result<Option<ExitStatus>, RecordError> {
         let Some(mut command) = self.command.take() else { return Ok(None) };
-        Ok(Some(end(&mut command)?))
+        Ok(Some(command::end(&mut command)?))
     }
 
     fn finish_drainers(&mut self) -> (Vec<DrainedRing>, Option<DrainError>) {
@@ -521,7 +466,7 @@ impl Drop for Recording {
         // The stopped command exits without having run; a running one is ours to end.
         drop(self.stopped_command.take());
         if let Some(mut command) = self.command.take() {
-            let _ = end(&mut command);
+            let _ = command::end(&mut command);
         }
         if let Some(instance) = &self.instance {
             let _ = instance.set_tracing(false);
@@ -539,126 +484,4 @@ fn follow(
     let instances: Vec<&Instance> =
         std::iter::once(instance).chain(trigger.map(|trigger| &trigger.instance)).collect();
     Ok(members.follow(&instances)?)
-}
-
-/// Ends a command that still runs.
-fn end(command: &mut RunningCommand) -> Result<ExitStatus, RecordError> {
-    for signal in [15, 9] {
-        if let Some(status) = command.ended()? {
-            return Ok(status);
-        }
-        command.signal(signal);
-        wait_readable(&[command.as_fd()], Some(PATIENCE))?;
-    }
-    Ok(command.wait()?)
-}
-
-fn find(program: &OsStr) -> Result<std::path::PathBuf, RecordError> {
-    let command = program.to_string_lossy().into_owned();
-    find_program(program).map_err(|missing| match missing {
-        ProgramMissing::NotFound { searched } => RecordError::CommandNotFound { command, searched },
-        ProgramMissing::NotExecutable(path) => RecordError::CommandNotRunnable {
-            command: path.display().to_string(),
-            source: io::Error::from(io::ErrorKind::PermissionDenied),
-        },
-    })
-}
-
-/// While this is open the ring keeps its memory; when it closes, with the recorder's life if
-/// need be, the tracer stops and the ring's memory is freed.
-fn open_free_buffer(instance: &Instance) -> Result<File, RecordError> {
-    Ok(instance.directory().open_for_writing("free_buffer")?)
-}
-
-/// An instance that counts the events that happen, filters apart.
-fn counter(tracefs: &Tracefs, spec: &RecordSpec, cpus: &[u32]) -> Result<Instance, RecordError> {
-    let counter = Instance::create(tracefs)?;
-    setup::set_clock(&counter, &spec.clock)?;
-    counter.set_option("overwrite", true)?;
-    counter.set_cpus(cpus)?;
-    counter.set_buffer_kb(16)?;
-    Ok(counter)
-}
-
-fn metadata(
-    tracefs: &Tracefs,
-    instance: &Instance,
-    spec: &RecordSpec,
-    chosen: &[ChosenEvent],
-) -> Result<(Metadata, PageLayout), RecordError> {
-    let root = tracefs.root();
-    let header_page = instance
-        .directory()
-        .read_text("events/header_page")
-        .or_else(|_| root.read_text("events/header_page"))?;
-    let layout = PageLayout::parse(&header_page).ok_or_else(|| {
-        RecordError::Spec(format!(
-            "this kernel describes its pages in a way that is not understood:\n{header_page}"
-        ))
-    })?;
-    let own = ProcessIdentity::own().map_or(0, |own| own.start_ticks << 32 | u64::from(own.pid));
-    let metadata = Metadata {
-        header_page,
-        header_event: root.read_text("events/header_event")?,
-        ftrace_formats: events::ftrace_formats(tracefs)?,
-        event_formats: events::formats(tracefs, chosen)?,
-        printk_formats: root.read_text("printk_formats").unwrap_or_default(),
-        trace_clock: instance.directory().read_text("trace_clock")?,
-        clock: spec.clock.clone(),
-        uname: uname(),
-        cpu_count: cpu::possible()?.last().map_or(1, |last| last + 1),
-        trace_id: clock::realtime_ns() ^ own,
-    };
-    Ok((metadata, layout))
-}
-
-fn manifest(
-    spec: &RecordSpec,
-    instance: &Instance,
-    cpus: &[u32],
-    chosen: &[ChosenEvent],
-    metadata: Metadata,
-    layout: PageLayout,
-    thread_filter: bool,
-) -> Result<Manifest, RecordError> {
-    let own = ProcessIdentity::own().map_or((0, 0), |own| (own.pid, own.start_ticks));
-    let (dat_version, zstd_level) = match spec.format {
-        FileFormat::V7Zstd(level) => (7, Some(level.clamp(1, 19))),
-        FileFormat::V7 => (7, None),
-        FileFormat::V6 => (6, None),
-    };
-    Ok(Manifest {
-        version: PARTS_VERSION,
-        owner: (own.0, own.1, pid_namespace()),
-        instance: instance.name().to_owned(),
-        cpus: cpus.to_vec(),
-        page_size: layout.size as u32,
-        started_ns: 0,
-        realtime_offset_ns: 0,
-        own_threads: Vec::new(),
-        filters: thread_filter || chosen.iter().any(|chosen| chosen.filter.is_some()),
-        window: spec.flight.is_some(),
-        dat_version,
-        zstd_level,
-        events: chosen.iter().map(|chosen| chosen.event.to_string()).collect(),
-        metadata,
-    })
-}
-
-fn uname() -> String {
-    let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
-    format!("{} {} {}", read("ostype").trim(), read("osrelease").trim(), std::env::consts::ARCH)
-}
-
-fn hidden_symbols() -> Option<String> {
-    let restricted =
-        std::fs::read_to_string("/proc/sys/kernel/kptr_restrict").is_ok_and(|text| text.trim() == "2");
-    restricted.then(|| {
-        "kernel symbols are hidden (kernel.kptr_restrict=2): addresses in the file have no names".to_owned()
-    })
-}
-
-fn two_numbers(line: &str) -> Option<(u32, u32)> {
-    let (first, second) = line.split_once(' ')?;
-    Some((first.parse().ok()?, second.trim().parse().ok()?))
 }

@@ -1,5 +1,7 @@
 //! Setting up an instance as a spec asks for it, with tracing still off.
 
+use std::fs::File;
+
 use kernel::cpu;
 use kernel::tracefs::Tracefs;
 use kernel::tracefs_instance::{FilterRefused, Instance, PidFilter};
@@ -94,4 +96,20 @@ pub(super) fn enable(instance: &Instance, chosen: &[ChosenEvent]) -> Result<(), 
         instance.enable(event, true)?;
     }
     Ok(())
+}
+
+/// An instance that counts the events that happen, filters apart.
+pub(super) fn counter(tracefs: &Tracefs, spec: &RecordSpec, cpus: &[u32]) -> Result<Instance, RecordError> {
+    let counter = Instance::create(tracefs)?;
+    set_clock(&counter, &spec.clock)?;
+    counter.set_option("overwrite", true)?;
+    counter.set_cpus(cpus)?;
+    counter.set_buffer_kb(16)?;
+    Ok(counter)
+}
+
+/// While this is open the ring keeps its memory; when it closes, with the recorder's life if
+/// need be, the tracer stops and the ring's memory is freed.
+pub(super) fn open_free_buffer(instance: &Instance) -> Result<File, RecordError> {
+    Ok(instance.directory().open_for_writing("free_buffer")?)
 }
