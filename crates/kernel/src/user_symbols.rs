@@ -66,7 +66,7 @@ impl UserSymbols {
         }
         // The path is the process's own view; it may live in another mount namespace.
         let inside = PathBuf::from(format!("/proc/{pid}/root{}", path.display()));
-        let read = [inside.as_path(), path].into_iter().find_map(|path| FileSymbols::read(path)).map(Rc::new);
+        let read = [inside.as_path(), path].into_iter().find_map(FileSymbols::read).map(Rc::new);
         self.files.insert(path.to_owned(), read.clone());
         read
     }

@@ -37,6 +37,9 @@ pub struct Run {
     what: String,
     #[command(flatten)]
     selection: SelectionOptions,
+    /// Ask about the whole system, also when a command is given
+    #[arg(short = 'a', long, conflicts_with_all = ["pid", "tid", "cgroup", "narrow"])]
+    all: bool,
     /// Record only the selected threads' events: cheaper, but who had the CPU meanwhile stays unknown
     #[arg(long)]
     narrow: bool,
@@ -109,6 +112,8 @@ impl Run {
         }
         if let Some(selection) = self.selection.request()? {
             request.selection = selection;
+        } else if self.all {
+            request.selection = SelectionRequest::System;
         }
         if let Some(cpus) = self.selection.cpus() {
             request.cpus = Some(cpus);

@@ -269,3 +269,17 @@ fn a_contradiction_of_the_kernels_counters_is_a_failure() {
     assert!(output.stderr.contains("differ for no reason known"), "{}", output.stderr);
     assert!(output.stdout.contains("context switches of the whole machine"), "{}", output.stdout);
 }
+
+#[test]
+fn everybody_can_be_asked_about_while_a_command_runs() {
+    needs_recording!();
+    let place = Place::new();
+    let rows = |words: &[&str]| {
+        let report = json(&done(place.lotse(words)).stdout);
+        report["data"]["threads"]["rows"].as_array().unwrap().len()
+    };
+    let command = ["--format", "json", "--", "sleep", "0.3"];
+    let alone = rows(&[&["run", "sched", "-q"][..], &command].concat());
+    let all = rows(&[&["run", "sched", "-q", "--all"][..], &command].concat());
+    assert!(alone <= 2 && all > alone, "{alone} {all}");
+}
