@@ -412,8 +412,13 @@ impl Builder<'_, '_> {
                 }
                 let path = self.scalar(&arguments[0]);
                 if self.need_helper(id::D_PATH, "`path`") {
+                    // A file that is not there (an iterator's last call) has no path: the helper takes no null.
+                    let (there, end) = (self.new_block(), self.new_block());
+                    self.branch(JumpOp::Ne, path, Val::Imm(0), there, end);
+                    self.switch(there);
                     let place = self.address(to);
                     self.call(id::D_PATH, vec![path.into(), place, Val::Imm(size.into()).into()]);
+                    self.goto_and_switch(end);
                 }
             }
             Intrinsic::Choose(texts) => self.choose(texts, &arguments[0], size, to),
