@@ -66,10 +66,10 @@ fn prev_state_of_all_three_encodings() {
             Runnable
         ]
     );
-    let from_4_8 = r#""prev_state=%s%s ==>", REC->prev_state & (4096-1) ? __print_flags(REC->prev_state & (4096-1), "|", { 0x01, "S" }, { 0x02, "D" }, { 4, "T" }, { 8, "t" }, { 16, "X" }, { 32, "Z" }, { 64, "P" }, { 128, "x" }, { 256, "K"}, { 512, "W" }, { 1024, "N" }, { 2048, "n" }) : "R", REC->prev_state & 4096 ? "+" : """#;
+    let from_4_8 = r#""prev_state=%s%s ==>", REC->prev_state & (4096-1) ? __print_flags(REC->prev_state & (4096-1), "|", { 1, "S"} , { 2, "D" }, { 4, "T" }, { 8, "t" }, { 64, "x" }, { 128, "K" }, { 256, "W" }, { 512, "P" }, { 1024, "N" }) : "R", REC->prev_state & 4096 ? "+" : """#;
     assert_eq!(
-        switch_states(from_4_8, &[0, 16, 32, 64, 128, 1026, 4096]),
-        [Runnable, Dead, Zombie, Parked, Dead, Uninterruptible, Preempted]
+        switch_states(from_4_8, &[0, 1, 64, 512, 1026, 130, 4096]),
+        [Runnable, Sleeping, Dead, Parked, Uninterruptible, Uninterruptible, Preempted]
     );
     let since_4_14 = r#""prev_state=%s%s ==>", (REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1)) ? __print_flags(REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1), "|", { 0x00000001, "S" }, { 0x00000002, "D" }, { 0x00000004, "T" }, { 0x00000008, "t" }, { 0x00000010, "X" }, { 0x00000020, "Z" }, { 0x00000040, "P" }, { 0x00000080, "I" }) : "R", REC->prev_state & (((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) ? "+" : """#;
     assert_eq!(
