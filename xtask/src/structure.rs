@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("analysis", &["trace"]),
     ("report", &["analysis", "trace"]),
     ("run", &["lang", "kernel", "bpf", "trace", "readers", "analysis"]),
-    ("testkit", &["trace"]),
+    ("testkit", &["bpf", "trace"]),
 ];
 
 /// Heads a `mod` list whose modules are one recursion.

@@ -35,7 +35,7 @@ pub struct Attachments {
 pub struct Attacher<'a> {
     tracefs: Option<Tracefs>,
     online: Vec<u32>,
-    /// For profile, software and hardware events: only this process.
+    /// For timed, software, hardware and user-space probes that name no process: only this one.
     pub pid: Option<u32>,
     /// For profile, software, hardware and interval events: only these CPUs.
     pub cpus: Option<&'a BTreeSet<u32>>,
@@ -89,11 +89,11 @@ impl<'a> Attacher<'a> {
                 into.link(link, 1);
             }
             Attach::Uprobe { on_return, multi: true, path, pid, targets } => {
-                into.link(uprobe_multi(program, path, targets, *on_return, *pid)?, targets.len());
+                into.link(uprobe_multi(program, path, targets, *on_return, pid.or(self.pid))?, targets.len());
             }
             Attach::Uprobe { on_return, multi: false, path, pid, targets } => {
                 for target in targets {
-                    match uprobe(program, path, target, *on_return, *pid) {
+                    match uprobe(program, path, target, *on_return, pid.or(self.pid)) {
                         Ok(attached) => into.event(attached),
                         Err(refused) => refusals.push(refused),
                     }

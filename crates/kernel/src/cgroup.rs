@@ -47,7 +47,8 @@ pub fn cpu_hierarchy() -> Option<PathBuf> {
 }
 
 fn hierarchy(mounts: &str) -> Option<PathBuf> {
-    let fields = || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).filter(|fields| fields.len() > 3);
+    let fields =
+        || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).filter(|fields| fields.len() > 3);
     let version1 = fields().find(|f| f[2] == "cgroup" && f[3].split(',').any(|option| option == "cpu"));
     let version2 = || fields().find(|f| f[2] == "cgroup2");
     version1.or_else(version2).map(|fields| PathBuf::from(fields[1].replace("\\040", " ")))

@@ -87,6 +87,15 @@ pub struct Trace {
     /// Load and verify, attach nothing, print the verifier's statistics
     #[arg(long)]
     dry_run: bool,
+    /// Do not trace: tell for this time how often each probe fires here
+    #[arg(long, value_name = "TIME", value_parser = values::duration, num_args = 0..=1, default_missing_value = "1s")]
+    rates: Option<Duration>,
+    /// Print the maps at the end as Prometheus text, and nothing else
+    #[arg(long, conflicts_with = "format")]
+    metrics: bool,
+    /// Tell at the end what each program cost, as the kernel measured it
+    #[arg(long)]
+    cost: bool,
     /// How each probe was served
     #[arg(short = 'v')]
     chosen: bool,
@@ -140,7 +149,8 @@ impl Trace {
             settings: settings_of_environment(),
             environment: &environment,
             unsafe_allowed: self.r#unsafe,
-            pid: self.attach_pid,
+            // As with bpftrace, a command's user-space probes are its own.
+            pid: self.attach_pid.or(command.as_ref().map(kernel::process::StoppedCommand::pid)),
             child: command.as_ref().map(kernel::process::StoppedCommand::pid),
             serve_tracepoints: !self.plain_tracepoints,
             report_helper_errors: self.helper_errors,
@@ -177,6 +187,7 @@ impl Trace {
     ) -> anyhow::Result<Outcome> {
         let options = RunOptions {
             form: match self.format {
+                _ if self.metrics => Form::Metrics,
                 FormOption::Text => Form::Text,
                 FormOption::Json => Form::Json,
             },
@@ -189,9 +200,13 @@ impl Trace {
             pid: self.attach_pid,
             cpus: self.cpu.as_ref().map(|list| list.0.iter().copied().collect::<BTreeSet<u32>>()),
             duration: self.duration,
+            cost: self.cost,
         };
         let stop = StopToken::new()?;
         let _signals = SignalsStop::route_to(&stop);
+        if let Some(span) = self.rates {
+            return print_rates(compiled, facts, span, &stop, console);
+        }
         let mut file = match &self.output {
             Some(path) => {
                 Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
@@ -208,6 +223,9 @@ impl Trace {
             Ok(finished) => {
                 if self.chosen {
                     say_account(&finished)?;
+                }
+                if self.cost {
+                    say_costs(&finished)?;
                 }
                 Ok(match finished.exit_code {
                     0 => Outcome::Done,
@@ -369,6 +387,37 @@ fn say_chosen(compiled: &Compiled) -> io::Result<()> {
         for target in &program.targets {
             writeln!(stderr, "{}: {how}", target.name)?;
         }
+    }
+    Ok(())
+}
+
+fn print_rates(
+    compiled: &Compiled,
+    facts: &LiveFacts,
+    span: Duration,
+    stop: &StopToken,
+    console: &mut Console,
+) -> anyhow::Result<Outcome> {
+    console.say(&format!("counting for {:.1} s", span.as_secs_f64()));
+    let rates = run::program::rates::measure(compiled, facts, span, stop)?;
+    let out = console.out();
+    for rate in &rates {
+        match &rate.refused {
+            Some(why) => writeln!(out, "{:>12}  {}: {why}", "-", rate.name)?,
+            None => writeln!(out, "{:>10.0}/s  {}", rate.per_second, rate.name)?,
+        }
+    }
+    let all_there = rates.iter().all(|rate| rate.refused.is_none());
+    Ok(if all_there { Outcome::Done } else { Outcome::DoesNotHold })
+}
+
+fn say_costs(finished: &run::program::Finished) -> io::Result<()> {
+    let mut stderr = io::stderr();
+    let seconds = finished.attached_for.as_secs_f64().max(1e-9);
+    for (name, runs, nanoseconds) in &finished.costs {
+        let each = *nanoseconds as f64 / (*runs).max(1) as f64;
+        let share = *nanoseconds as f64 / 1e9 / seconds * 100.0;
+        writeln!(stderr, "{name}: {runs} runs, {each:.0} ns each, {share:.3} % of one CPU")?;
     }
     Ok(())
 }

@@ -128,6 +128,8 @@ attributes! {
         prog_fd: u32, target_fd: u32, attach_type: u32, flags: u32, path: u64, offsets: u64,
         semaphores: u64, cookies: u64, count: u32, multi_flags: u32, pid: u32, pad: u32,
     }
+    /// BPF_ENABLE_STATS; type 0 is run time
+    EnableStats = 32 { kind: u32 }
     /// BPF_ITER_CREATE
     IteratorCreate = 33 { link_fd: u32, flags: u32 }
 }

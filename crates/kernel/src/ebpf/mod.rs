@@ -15,6 +15,8 @@ pub mod program;
 
 pub mod link;
 
+pub mod statistics;
+
 pub use link::Link;
 pub use map::{Map, MappedArray};
 pub use program::{LoadRefused, LoadedProgram};

@@ -2,7 +2,7 @@
 //! probe's predicate, so that they are checked in the kernel before anything else.
 
 use lang::hir::{BinaryOp, Expr, ExprKind, Intrinsic, Program};
-use lang::schema::ProgramKind;
+use lang::schema::{Attach, ProgramKind};
 use lang::source::Span;
 use lang::types::Type;
 
@@ -28,8 +28,10 @@ impl Filters {
     /// Puts the filters before the predicate of every probe that the kernel triggers.
     pub fn apply(&self, program: &mut Program) {
         for probe in &mut program.probes {
-            let kind = program.schema.programs[probe.program.0 as usize].kind;
-            if matches!(kind, ProgramKind::Special | ProgramKind::Iterator) {
+            let described = &program.schema.programs[probe.program.0 as usize];
+            // A timer interrupts whoever happens to run: what it does is the program's own affair.
+            let timer = described.targets.iter().any(|target| matches!(target.attach, Attach::Interval(_)));
+            if timer || matches!(described.kind, ProgramKind::Special | ProgramKind::Iterator) {
                 continue;
             }
             let Some(filter) = self.predicate() else { return };

@@ -8,10 +8,14 @@ pub mod decode;
 pub mod shown;
 
 mod gfp_flags;
-mod series;
 pub mod text;
 
+mod series;
+
+pub mod map_text;
+
 pub mod json;
+pub mod metrics;
 pub mod printf;
 
 pub mod compiled;
@@ -35,6 +39,7 @@ pub mod compile;
 pub mod session;
 
 pub mod dry_run;
+pub mod rates;
 
 pub use compiled::Compiled;
 pub use live_environment::LiveEnvironment;

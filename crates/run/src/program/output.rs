@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::shown::MapShown;
 use super::value::Value;
-use super::{json, text};
+use super::{json, map_text, metrics, text};
 
 /// Text or JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Form {
     Text,
     /// One object a line.
     Json,
+    /// Maps as Prometheus text; what else is printed goes nowhere.
+    Metrics,
 }
 
 /// When written bytes leave the process.
@@ -47,6 +49,7 @@ impl<'a> Output<'a> {
         match self.form {
             Form::Text => self.to.write_all(bytes)?,
             Form::Json => json::message(&mut self.to, kind, &Value::Text(bytes.to_vec()))?,
+            Form::Metrics => {}
         }
         self.written()
     }
@@ -59,17 +62,19 @@ impl<'a> Output<'a> {
                 self.to.write_all(b"\n")?;
             }
             Form::Json => json::message(&mut self.to, "value", value)?,
+            Form::Metrics => {}
         }
         self.written()
     }
 
-    /// A map.
-    pub fn map(&mut self, map: &MapShown) -> io::Result<()> {
+    /// A map; `monotone` if its numbers only grow.
+    pub fn map(&mut self, map: &MapShown, monotone: bool) -> io::Result<()> {
         match self.form {
-            Form::Text => text::map(&mut self.to, map)?,
+            Form::Text => map_text::map(&mut self.to, map)?,
             // bpftrace prints no object for a map that is empty.
             Form::Json if map.rows.is_empty() => {}
             Form::Json => json::map(&mut self.to, map)?,
+            Form::Metrics => metrics::write(&mut self.to, map, monotone)?,
         }
         self.written()
     }
@@ -83,6 +88,7 @@ impl<'a> Output<'a> {
                 self.to,
                 r#"{{"type": "attached_probes", "count": {probes}, "data": {{"probes": {probes}}}}}"#
             )?,
+            Form::Metrics => {}
         }
         self.flush()
     }
@@ -94,6 +100,10 @@ impl<'a> Output<'a> {
             Form::Json => writeln!(
                 self.to,
                 r#"{{"type": "lost_events", "count": {events}, "data": {{"events": {events}}}}}"#
+            )?,
+            Form::Metrics => writeln!(
+                self.to,
+                "# TYPE lotse_lost_records_total counter\nlotse_lost_records_total {events}"
             )?,
         }
         self.written()

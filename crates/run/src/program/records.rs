@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
 use kernel::error::Refused;
-use lang::schema::{Argument, EmitKind, EmittedRecord, MapId, RECORD_HEADER_BYTES};
+use lang::schema::{Argument, EmitKind, EmittedRecord, MapId, MapValue, RECORD_HEADER_BYTES};
 
 use super::compiled::Compiled;
 use super::contents::Maps;
@@ -174,7 +174,9 @@ impl Printer<'_, '_> {
     pub fn map(&mut self, id: MapId, options: ShowOptions) -> Result<(), RecordError> {
         let contents = self.maps.read(id)?;
         let shown = self.shown(id, &contents.entries, options);
-        Ok(self.output.map(&shown)?)
+        let value = &self.compiled.schema.maps[id.0 as usize].value;
+        let monotone = matches!(value, MapValue::Count | MapValue::Sum { signed: false });
+        Ok(self.output.map(&shown, monotone)?)
     }
 
     /// A map's entries combined and sorted.
@@ -194,12 +196,10 @@ impl Printer<'_, '_> {
     fn element(&mut self, map: MapShown) -> io::Result<()> {
         match map.rows.into_iter().next() {
             Some((_, Shown::Value(value))) => self.output.value(&value),
-            Some((key, shown)) => self.output.map(&MapShown {
-                name: map.name,
-                scalar: key.is_none(),
-                kind: map.kind,
-                rows: vec![(key, shown)],
-            }),
+            Some((key, shown)) => self.output.map(
+                &MapShown { name: map.name, scalar: key.is_none(), kind: map.kind, rows: vec![(key, shown)] },
+                false,
+            ),
             None => self.output.value(&Value::Unsigned(0)),
         }
     }

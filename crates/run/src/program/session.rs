@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bpf::KernelFacts;
 use bpf::image::{Attach, Moment};
 use kernel::attach::{Attacher, Attachments};
+use kernel::ebpf::statistics::RunStatistics;
 use kernel::error::Refused;
 use kernel::facts::LiveFacts;
 use kernel::load::{ImageRefused, LoadOptions, Loaded};
@@ -50,6 +51,8 @@ pub struct RunOptions {
     pub cpus: Option<std::collections::BTreeSet<u32>>,
     /// End after this time.
     pub duration: Option<Duration>,
+    /// Let the kernel measure what each program costs.
+    pub cost: bool,
 }
 
 /// What became of it.
@@ -59,6 +62,10 @@ pub struct Finished {
     pub exit_code: i32,
     /// Kept, filtered, lost.
     pub account: Account,
+    /// Of each program: name, runs, nanoseconds; if asked for.
+    pub costs: Vec<(String, u64, u64)>,
+    /// From attached to the end.
+    pub attached_for: Duration,
 }
 
 /// Why a run failed.
@@ -182,6 +189,8 @@ pub fn run(
         printer.output.flush()?;
     }
 
+    let statistics = options.cost.then(RunStatistics::enable).transpose()?;
+    let attached_at = Instant::now();
     let mut exit_code = None;
     for (_, file) in &mut attachments.iterators {
         kernel::ebpf::link::run_iterator(file)?;
@@ -209,7 +218,7 @@ pub fn run(
         let had_records = ring.as_ref().is_some_and(|ring| ring.waiting() > 0);
         exit_code = drain(&mut ring, &mut printer, &names)?.or(before);
         let asked_in_kernel = data.is_some_and(|data| data.load(compiled.layout.exiting as usize) != 0);
-        if exit_code.is_some() || asked_in_kernel || stop.requested().is_some() || idle {
+        if exit_code.is_some() || asked_in_kernel || asked_to_stop(stop) || idle {
             break;
         }
         for (signal, name) in &signals {
@@ -231,9 +240,24 @@ pub fn run(
         };
     }
 
-    exit_code = exit_code.or(drain(&mut ring, &mut printer, &names)?);
+    if exit_code.is_none() {
+        exit_code = drain(&mut ring, &mut printer, &names)?;
+    }
+    // What came after `exit()` is not the program's output any more.
+    if let (Some(_), Some(ring)) = (exit_code, &mut ring) {
+        ring.drain(|_| true);
+    }
+    let attached_for = attached_at.elapsed();
+    let cost_of = |program: &kernel::ebpf::LoadedProgram| {
+        program.facts().map(|facts| (program.name().to_owned(), facts.run_count, facts.run_ns))
+    };
+    let costs = match statistics {
+        Some(_) => programs.iter().map(cost_of).collect::<Result<_, _>>()?,
+        None => vec![],
+    };
     run_moment(&|moment| *moment == Moment::End)?;
-    exit_code = exit_code.or(drain(&mut ring, &mut printer, &names)?);
+    let code_of_end = drain(&mut ring, &mut printer, &names)?;
+    exit_code = exit_code.or(code_of_end);
     names.catch_up();
     let account = Account::take(compiled, maps);
     if account.ring_lost > 0 {
@@ -257,7 +281,12 @@ pub fn run(
     }
     // Everything is printed; now the slow part.
     attachments.detach();
-    Ok(Finished { exit_code: exit_code.unwrap_or(0), account })
+    Ok(Finished { exit_code: exit_code.unwrap_or(0), account, costs, attached_for })
+}
+
+/// A signal only wakes the token; its reason is carried over by others.
+fn asked_to_stop(stop: &StopToken) -> bool {
+    stop.requested().is_some() || stop.take_requests() > 0
 }
 
 fn libc_esrch() -> i32 {

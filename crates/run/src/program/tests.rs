@@ -6,7 +6,7 @@ use lang::types::{Clock, Stack, Type, TypeTable};
 use super::decode::{Decoder, Names};
 use super::shown::{self, RawEntry, ShowOptions};
 use super::value::StackLines;
-use super::{json, text};
+use super::{json, map_text};
 
 struct Plain;
 
@@ -57,7 +57,7 @@ fn show(
         .collect();
     let map = shown::map(name, key, value, &raw, decoder, options);
     let (mut as_text, mut as_json) = (Vec::new(), Vec::new());
-    text::map(&mut as_text, &map).unwrap();
+    map_text::map(&mut as_text, &map).unwrap();
     json::map(&mut as_json, &map).unwrap();
     (String::from_utf8(as_text).unwrap(), String::from_utf8(as_json).unwrap())
 }

@@ -1,12 +1,6 @@
-//! Values and maps as text, to the letter as bpftrace prints them.
+//! Values as text, to the letter as bpftrace prints them.
 
-use std::io::{self, Write};
-
-use super::shown::{Histogram, Label, MapShown, Shown};
 use super::value::{KEY_INDENT, VALUE_INDENT, Value, escaped};
-
-/// Characters of a histogram's longest bar.
-const BAR: usize = 52;
 
 /// A value as text.
 pub fn to_bytes(value: &Value) -> Vec<u8> {
@@ -66,77 +60,4 @@ fn put_list(out: &mut Vec<u8>, values: &[Value], between: &[u8], indent: usize) 
         }
         put(out, value, indent);
     }
-}
-
-/// A whole map.
-pub fn map(out: &mut dyn Write, map: &MapShown) -> io::Result<()> {
-    for (key, shown) in &map.rows {
-        out.write_all(map.name.as_bytes())?;
-        if let Some(key) = key {
-            out.write_all(b"[")?;
-            out.write_all(&key_bytes(key))?;
-            out.write_all(b"]")?;
-        }
-        match shown {
-            Shown::Value(value) => {
-                out.write_all(b": ")?;
-                out.write_all(&to_bytes(value))?;
-                out.write_all(b"\n")?;
-            }
-            Shown::Stats { count, average, total } => {
-                out.write_all(b": ")?;
-                let average = to_bytes(average);
-                write!(out, "count {count}, average ")?;
-                out.write_all(&average)?;
-                out.write_all(b", total ")?;
-                out.write_all(&to_bytes(total))?;
-                out.write_all(b"\n")?;
-            }
-            Shown::Histogram(histogram) => {
-                out.write_all(b":\n")?;
-                write_histogram(out, histogram)?;
-                out.write_all(b"\n")?;
-            }
-            Shown::Series(series) => {
-                out.write_all(b":\n")?;
-                super::series::write(out, series)?;
-                out.write_all(b"\n")?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn write_histogram(out: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
-    let most = histogram.buckets.iter().map(|bucket| bucket.count).max().unwrap_or(0).max(1);
-    for bucket in &histogram.buckets {
-        let range = match (&bucket.low, &bucket.high) {
-            (None, Some(high)) => format!("(..., {})", high.text()),
-            (Some(low), None) => format!("[{}, ...)", low.text()),
-            (Some(Label::Plain(low)), Some(Label::Plain(high))) if low + 1 == *high => format!("[{low}]"),
-            (Some(low), Some(high)) => format!("[{}, {})", low.text(), high.text()),
-            (None, None) => "(..., ...)".into(),
-        };
-        let bar = "@".repeat((bucket.count as f32 / most as f32 * BAR as f32) as usize);
-        writeln!(out, "{range:<16}{:>8} |{bar:<BAR$}|", bucket.count)?;
-    }
-    if let Some(percentiles) = &histogram.percentiles {
-        let parts: Vec<String> = percentiles
-            .values
-            .iter()
-            .map(|(name, low, high)| format!("{name} {}", between(*low, *high)))
-            .collect();
-        writeln!(
-            out,
-            "n {}, {}, relative error at most {:.1} %",
-            percentiles.count,
-            parts.join(", "),
-            percentiles.error * 100.0
-        )?;
-    }
-    Ok(())
-}
-
-fn between(low: u128, high: u128) -> String {
-    if high <= low + 1 { low.to_string() } else { format!("{low}..{high}") }
 }
