@@ -55,7 +55,8 @@ fn tracepoints_count_exactly_served_either_way() {
     for options in [&[][..], &["--plain-tracepoints"]] {
         let program = "tracepoint:syscalls:sys_enter_write /pid == cpid && args.fd == 1/ { @ = count(); }";
         check(program, options, "@: 300");
-        let program = "tracepoint:raw_syscalls:sys_exit /pid == cpid && args.id == 1 && args.ret == 1/ { @[args.ret] = count(); }";
+        let program = "tracepoint:syscalls:sys_enter_write /pid == cpid && args.fd == 1/ { @in[tid] = 1; } \
+                       tracepoint:raw_syscalls:sys_exit /@in[tid]/ { @[args.ret] = count(); delete(@in, tid); }";
         check(program, options, "@[1]: 300");
     }
 }
@@ -81,7 +82,7 @@ fn latencies_are_taken_between_two_probes() {
     if !has(bpf::facts::Feature::Tracefs) {
         return;
     }
-    let program = "tracepoint:syscalls:sys_enter_write /pid == cpid/ { @start[tid] = nsecs; } \
+    let program = "tracepoint:syscalls:sys_enter_write /pid == cpid && args.fd == 1/ { @start[tid] = nsecs; } \
                    tracepoint:syscalls:sys_exit_write /@start[tid] && args.ret == 1/ { @n = count(); @ns = hist(nsecs - @start[tid]); delete(@start, tid); }";
     let printed = maps_of(program, &[]).unwrap_or_else(|talk| panic!("{talk}"));
     assert!(printed.starts_with("@n: 300\n@ns:\n["), "{printed}");

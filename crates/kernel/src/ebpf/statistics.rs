@@ -16,7 +16,7 @@ impl RunStatistics {
     /// Begins (BPF_ENABLE_STATS, kernel 5.8).
     pub fn enable() -> Result<RunStatistics, Refused> {
         bpf_fd(&mut EnableStats::default()).map(|fd| RunStatistics { _fd: fd }).map_err(|e| {
-            Refused::new("enable", "run statistics of programs", e).advise(super::program::rights_advice())
+            Refused::new("enable", "run statistics of programs", e).advise(super::rights::rights_advice())
         })
     }
 }
