@@ -52,12 +52,16 @@ impl IntPlan {
         Some(if self.signed { ((high as i64) >> unused) as u64 } else { high >> unused })
     }
 
-    /// The field's bytes and zeros behind them.
+    /// The field's bytes and zeros behind them. Each size by one load: a copy of variable
+    /// length would be read back before it is written.
+    #[inline(always)]
     fn load_near_end(&self, bytes: &[u8]) -> Option<u64> {
-        let mut eight = [0; 8];
-        let size = usize::from(self.size);
-        eight[..size].copy_from_slice(bytes.get(..size)?);
-        Some(u64::from_le_bytes(eight))
+        Some(match self.size {
+            4 => u64::from(u32::from_le_bytes(*bytes.first_chunk()?)),
+            2 => u64::from(u16::from_le_bytes(*bytes.first_chunk()?)),
+            1 => u64::from(*bytes.first()?),
+            _ => return None,
+        })
     }
 }
 

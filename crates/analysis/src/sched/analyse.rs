@@ -11,7 +11,7 @@ use trace::{
 
 use super::{
     assemble::{self, Told},
-    machine::{Beginning, Machine, Output},
+    machine::{Beginning, Machine, Output, Woken},
     options::SchedOptions,
     reason::Syscalls,
     refine::Refiner,
@@ -128,24 +128,26 @@ impl<O: Output> Follower<O> {
         if self.skip.get(format.0 as usize).copied().unwrap_or(true) {
             return;
         }
-        let Some(event) = self.decoder.decode(format, record) else { return };
+        // Matched where it lies: copying what has just been written in pieces is slow.
+        let event = self.decoder.decode(format, record);
+        let Some(event) = &event else { return };
         let machine = &mut self.machine;
         let now = at.time.0;
-        let kind = match &event {
+        let kind = match event {
             Event::SchedSwitch(e) => {
                 machine.switch(cpu, at, e, process);
                 EventKind::SchedSwitch
             }
             Event::SchedWaking(e) => {
-                machine.woken(cpu, at, (e.tid, e.comm, e.prio, e.target_cpu), StartedBy::Waking);
+                machine.woken(cpu, at, &Woken { tid: e.tid, comm: &e.comm, prio: e.prio, target: e.target_cpu }, StartedBy::Waking);
                 EventKind::SchedWaking
             }
             Event::SchedWakeup(e) => {
-                machine.woken(cpu, at, (e.tid, e.comm, e.prio, e.target_cpu), StartedBy::Wakeup);
+                machine.woken(cpu, at, &Woken { tid: e.tid, comm: &e.comm, prio: e.prio, target: e.target_cpu }, StartedBy::Wakeup);
                 EventKind::SchedWakeup
             }
             Event::SchedWakeupNew(e) => {
-                machine.woken_new(at, (e.tid, e.comm, e.prio, e.target_cpu));
+                machine.woken_new(at, &Woken { tid: e.tid, comm: &e.comm, prio: e.prio, target: e.target_cpu });
                 EventKind::SchedWakeupNew
             }
             Event::SchedMigrateTask(e) => {

@@ -53,6 +53,14 @@ pub(crate) trait Output {
     fn folded(&mut self, _serial: u32) {}
 }
 
+/// A thread that is woken, as the event names it.
+pub(crate) struct Woken<'e> {
+    pub tid: Tid,
+    pub comm: &'e Comm,
+    pub prio: i32,
+    pub target: Cpu,
+}
+
 /// Why an interval cannot be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Discard {
@@ -561,9 +569,9 @@ impl<O: Output> Machine<O> {
     }
 
     #[inline]
-    fn name(&mut self, slot: Slot, comm: Comm) {
-        if self.threads.list[slot as usize].comm != comm {
-            self.rename_slow(slot, comm);
+    fn name(&mut self, slot: Slot, comm: &Comm) {
+        if self.threads.list[slot as usize].comm != *comm {
+            self.rename_slow(slot, *comm);
         }
     }
 
@@ -613,7 +621,7 @@ impl<O: Output> Machine<O> {
             self.set_current(cpu, Current::Idle, now);
         } else if Threads::valid(next) {
             let slot = self.owner(next, now);
-            self.name(slot, event.next_comm);
+            self.name(slot, &event.next_comm);
             self.priority(slot, event.next_prio);
             self.enter(slot, cpu, now);
             self.set_current(cpu, Current::Thread(slot), now);
@@ -664,7 +672,7 @@ impl<O: Output> Machine<O> {
         }
         self.cpus.account(cpu, now);
         self.run_until(slot, now);
-        self.name(slot, event.prev_comm);
+        self.name(slot, &event.prev_comm);
         self.priority(slot, event.prev_prio);
         let in_window = now >= self.window.0;
         let thread = &mut self.threads.list[slot as usize];
@@ -804,8 +812,8 @@ impl<O: Output> Machine<O> {
 
     /// `sched_waking`, or `sched_wakeup`.
     #[inline]
-    pub fn woken(&mut self, cpu: u16, at: &At, target: (Tid, Comm, i32, Cpu), by: StartedBy) {
-        let (tid, comm, prio, target_cpu) = target;
+    pub fn woken(&mut self, cpu: u16, at: &At, woken: &Woken<'_>, by: StartedBy) {
+        let &Woken { tid, comm, prio, target: target_cpu } = woken;
         let now = at.time.0;
         if !Threads::valid(tid) {
             self.impossible += u64::from(tid != Tid::IDLE);
@@ -931,8 +939,8 @@ impl<O: Output> Machine<O> {
     }
 
     /// `sched_wakeup_new`.
-    pub fn woken_new(&mut self, at: &At, target: (Tid, Comm, i32, Cpu)) {
-        let (tid, comm, prio, target_cpu) = target;
+    pub fn woken_new(&mut self, at: &At, woken: &Woken<'_>) {
+        let &Woken { tid, comm, prio, target: target_cpu } = woken;
         let now = at.time.0;
         if !Threads::valid(tid) {
             self.impossible += 1;
@@ -992,10 +1000,10 @@ impl<O: Output> Machine<O> {
             Some(slot) if self.threads.list[slot as usize].phase == Phase::Made => slot,
             _ => self.newborn(child, now),
         };
-        self.name(slot, event.child_comm);
+        self.name(slot, &event.child_comm);
         if Threads::valid(parent) {
             let parent = self.owner(parent, now);
-            self.name(parent, event.parent_comm);
+            self.name(parent, &event.parent_comm);
             self.inherit(slot, parent);
         }
     }
@@ -1043,7 +1051,7 @@ impl<O: Output> Machine<O> {
         if Threads::valid(tid) {
             let slot = self.owner(tid, at.time.0);
             self.threads.list[slot as usize].process = Some(process);
-            self.name(slot, comm);
+            self.name(slot, &comm);
         }
     }
 
@@ -1051,8 +1059,8 @@ impl<O: Output> Machine<O> {
     pub fn rename(&mut self, at: &At, event: &TaskRename) {
         if Threads::valid(event.tid) {
             let slot = self.owner(event.tid, at.time.0);
-            self.name(slot, event.old_comm);
-            self.name(slot, event.new_comm);
+            self.name(slot, &event.old_comm);
+            self.name(slot, &event.new_comm);
         }
     }
 
@@ -1074,7 +1082,7 @@ impl<O: Output> Machine<O> {
     pub fn exit(&mut self, at: &At, event: &SchedProcessExit) {
         if Threads::valid(event.tid) {
             let slot = self.owner(event.tid, at.time.0);
-            self.name(slot, event.comm);
+            self.name(slot, &event.comm);
             self.threads.list[slot as usize].exiting = true;
         }
     }
@@ -1098,7 +1106,7 @@ impl<O: Output> Machine<O> {
         let now = at.time.0;
         let to = self.target(event.dest_cpu);
         let slot = self.owner(event.tid, now);
-        self.name(slot, event.comm);
+        self.name(slot, &event.comm);
         self.threads.list[slot as usize].totals.migrations.migrate_events += u64::from(now >= self.window.0);
         if to != NO_CPU && self.threads.list[slot as usize].phase == Phase::Waiting {
             self.move_queue(slot, now, to);
