@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use bpf::insn::Reg;
 
-use super::ranges::{Range, Ranges, ranges};
+use super::ranges::{Cold, Range, Ranges, ranges};
 use super::spill;
 use crate::lir::{BlockId, Function, Op, Source, Terminator, V, Val};
 
@@ -51,11 +51,11 @@ enum Hint {
 }
 
 /// Assigns registers, changing the function where it has to spill.
-pub fn assign(function: &mut Function) -> Assignment {
+pub fn assign(function: &mut Function, place: Cold) -> Assignment {
     let mut spilled = spill::Spilled::default();
     // Each round shortens what failed; the bound only guards against a bug here.
     for _ in 0..100 {
-        let ranges = ranges(function);
+        let ranges = ranges(function, place);
         match try_assign(function, &ranges, &spilled) {
             Ok(register) => {
                 let (offset, frame) = spill::frame(function, &ranges, &spilled);

@@ -12,7 +12,9 @@ mod tests;
 
 use bpf::insn::Instruction;
 
-use crate::lir::Unit;
+use ranges::Cold;
+
+use crate::lir::{Function, Unit};
 use crate::source::Span;
 
 /// What the machine at hand allows.
@@ -65,10 +67,18 @@ pub const STACK_LIMIT: u32 = 512;
 pub fn emit(unit: &Unit, machine: Machine) -> Result<Emitted, EmitError> {
     let mut parts = Vec::with_capacity(unit.functions.len());
     for function in &unit.functions {
-        let mut function = function.clone();
-        legal::legalise(&mut function, machine);
-        let assignment = assign::assign(&mut function);
-        parts.push(code::generate(&function, &assignment, machine)?);
+        let mut legal = function.clone();
+        legal::legalise(&mut legal, machine);
+        let part = match generate(legal.clone(), machine, Cold::Last) {
+            Err(EmitError::Distance { .. }) => generate(legal, machine, Cold::Near)?,
+            other => other?,
+        };
+        parts.push(part);
     }
     code::link(unit, parts)
+}
+
+fn generate(mut function: Function, machine: Machine, place: Cold) -> Result<code::Part, EmitError> {
+    let assignment = assign::assign(&mut function, place);
+    code::generate(&function, &assignment, machine)
 }

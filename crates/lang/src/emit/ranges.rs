@@ -22,18 +22,30 @@ pub struct Ranges {
     pub loops: bool,
 }
 
-/// Blocks in reverse postorder, rarely run ones at the end.
-pub fn layout(function: &Function, flow: &Flow) -> Vec<BlockId> {
+/// Where rarely run blocks go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cold {
+    /// After all others: the usual path runs straight on.
+    Last,
+    /// Beside the blocks that lead there: jumps stay short in very long functions.
+    Near,
+}
+
+/// Blocks in reverse postorder, rarely run ones where they are wanted.
+pub fn layout(function: &Function, flow: &Flow, place: Cold) -> Vec<BlockId> {
+    if place == Cold::Near {
+        return flow.order.clone();
+    }
     let cold = |id: &BlockId| function.blocks[id.0 as usize].cold;
     let hot = flow.order.iter().filter(|id| !cold(id));
     hot.chain(flow.order.iter().filter(|id| cold(id))).copied().collect()
 }
 
 /// Computes live ranges.
-pub fn ranges(function: &Function) -> Ranges {
+pub fn ranges(function: &Function, place: Cold) -> Ranges {
     let flow = Flow::of(function);
     let liveness = Liveness::of(function, &flow);
-    let order = layout(function, &flow);
+    let order = layout(function, &flow, place);
     let count = function.registers as usize;
     let mut out = Ranges {
         order,
