@@ -287,6 +287,8 @@ fn what_perf_records_here_is_counted_as_perf_counts_it() {
         &["-e", "cpu-clock", "--switch-events", "--namespaces"],
         &["-e", "task-clock", "-k", "mono", "-g", "-z"],
     ] {
+        // perf keeps what is there under another name.
+        let _ = std::fs::remove_file(&path);
         let run = Command::new("perf")
             .args(["record", "-q", "-o"])
             .arg(&path)
