@@ -46,16 +46,14 @@ impl Liveness {
             changed = false;
             for id in flow.order.iter().rev() {
                 let at = id.0 as usize;
+                let mut own = std::mem::take(&mut out[at]);
                 for to in function.blocks[at].terminator.successors() {
                     let to = to.0 as usize;
-                    for word in 0..words {
-                        let incoming = used[to][word] | out[to][word] & !defined[to][word];
-                        if incoming & !out[at][word] != 0 {
-                            out[at][word] |= incoming;
-                            changed = true;
-                        }
-                    }
+                    // A block that is its own successor finds its set taken: what it had is in `own`.
+                    let after: &[u64] = if to == at { &[] } else { &out[to] };
+                    changed |= merge(&mut own, &used[to], &defined[to], after);
                 }
+                out[at] = own;
             }
         }
         Liveness { number, global, out }
@@ -77,6 +75,18 @@ impl Liveness {
             })
         })
     }
+}
+
+/// Adds what is live at a successor's start: what it uses, and what is live at its end and not defined in it.
+fn merge(own: &mut [u64], used: &[u64], defined: &[u64], after: &[u64]) -> bool {
+    let mut changed = false;
+    let after = after.iter().copied().chain(std::iter::repeat(0));
+    for (((own, used), defined), after) in own.iter_mut().zip(used).zip(defined).zip(after) {
+        let merged = *own | used | after & !defined;
+        changed |= merged != *own;
+        *own = merged;
+    }
+    changed
 }
 
 fn bit(bits: &[u64], n: u32) -> bool {
