@@ -56,7 +56,8 @@ pub enum Item<'a> {
         /// What.
         change: TaskChange<'a>,
     },
-    /// Events are missing here.
+    /// Events are missing. Told when the loss begins where the producer's data allow it, else
+    /// when it ends (`Loss::to` is then not after the last event).
     Lost(Loss),
 }
 

@@ -290,6 +290,11 @@ impl Stream<'_> {
                 self.tell_record(cursor, sink)?;
                 match cursor.advance() {
                     Ok(true) => {
+                        // Told when it begins, not at the record after it: analyses doubt what other
+                        // CPUs do in between.
+                        if let Some(loss) = cursor.take_loss() {
+                            self.tell_loss(index, cursor, loss, sink)?;
+                        }
                         let key = (cursor.record_time, index);
                         if key > runner_up {
                             heap.replace_top(key);
