@@ -77,18 +77,3 @@ fn the_kernel_of_this_host_is_understood() {
     assert!(btf.tracepoint_names().any(|name| name == "sched_wakeup"));
     assert!(btf.find_c_name("unsigned int").is_some() && btf.find_c_name("struct file").is_some());
 }
-
-#[test]
-#[ignore = "prints a measurement"]
-#[expect(clippy::print_stderr, reason = "the measurement")]
-fn cost_of_first_lookups() {
-    let Some(shared) = vmlinux() else { return };
-    let bytes: Arc<[u8]> = shared.bytes().into();
-    let start = std::time::Instant::now();
-    let btf = Btf::new(bytes).unwrap();
-    let switch = btf.tracepoint("sched_switch").unwrap();
-    let first = start.elapsed();
-    let task = btf.find_struct("task_struct").unwrap();
-    let mm = btf.field(task, "mm").unwrap();
-    eprintln!("first {first:?}, all {:?}, {} {}", start.elapsed(), switch.id, mm.bit_offset);
-}
