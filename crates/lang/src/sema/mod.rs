@@ -16,6 +16,8 @@ pub mod probes;
 mod checker;
 
 pub mod builtins;
+mod arguments;
+mod assign;
 mod calls;
 mod expr;
 mod place;
