@@ -38,6 +38,15 @@ pub fn pid_namespace() -> u64 {
     text.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
 }
 
+/// Inode number of the pid namespace that the kernel itself numbers threads in (`PROC_PID_INIT_INO`).
+const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// False in a container with process ids of its own: those in events are the host's, and differ. True also where
+/// /proc does not tell.
+pub fn process_ids_are_the_hosts() -> bool {
+    matches!(pid_namespace(), 0 | INITIAL_PID_NAMESPACE)
+}
+
 /// Device and inode of the own pid namespace, as `bpf_get_ns_current_pid_tgid` wants them.
 pub fn pid_namespace_file() -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;

@@ -79,6 +79,8 @@ pub enum RunError {
 
 /// Runs a recipe: preflight, recording, counters. `tell` hears of it on the calling thread.
 pub fn run(plan: &Plan, tell: &mut dyn FnMut(Told<'_>)) -> Result<Session, RunError> {
+    // Also what is recorded whole and selected by the analysis.
+    record::check_selection(&selection(&plan.request))?;
     let host = HostFacts::gather();
     let (mut spec, optional) = spec(plan);
     let left_out = preflight::leave_out_missing(&mut spec, &optional)?;
@@ -125,14 +127,7 @@ fn spec(plan: &Plan) -> (RecordSpec, Vec<EventSelection>) {
         selection.filter = event.filter.clone();
         if event.required { &mut spec.events } else { &mut optional }.push(selection);
     }
-    spec.selection = match &request.selection {
-        _ if !request.narrow => Selection::Everything,
-        SelectionRequest::System => Selection::Everything,
-        SelectionRequest::Command => Selection::Command,
-        SelectionRequest::Processes(pids) => Selection::Processes(pids.clone()),
-        SelectionRequest::Threads(tids) => Selection::Threads(tids.clone()),
-        SelectionRequest::Cgroup(path) => Selection::Cgroup(path.clone()),
-    };
+    spec.selection = if request.narrow { selection(request) } else { Selection::Everything };
     spec.cpus = request.cpus.clone();
     spec.command = request.command.as_ref().map(|words| words.iter().map(OsString::from).collect());
     spec.duration = duration(recipe, request);
@@ -144,6 +139,17 @@ fn spec(plan: &Plan) -> (RecordSpec, Vec<EventSelection>) {
     spec.stop = plan.stop.clone();
     spec.handle_signals = plan.handle_signals;
     (spec, optional)
+}
+
+/// Whom the request is about.
+fn selection(request: &Request) -> Selection {
+    match &request.selection {
+        SelectionRequest::System => Selection::Everything,
+        SelectionRequest::Command => Selection::Command,
+        SelectionRequest::Processes(pids) => Selection::Processes(pids.clone()),
+        SelectionRequest::Threads(tids) => Selection::Threads(tids.clone()),
+        SelectionRequest::Cgroup(path) => Selection::Cgroup(path.clone()),
+    }
 }
 
 /// How long a run takes at most: what was asked for; a command's own length; the recipe's.

@@ -64,8 +64,10 @@ const PROGRAMS: &[&str] = &[
 #[test]
 fn programs_with_every_kind_of_access_load() {
     let Some(facts) = able() else { return };
-    let refused: Vec<String> =
-        PROGRAMS.iter().filter_map(|text| load(text, &facts).err().map(|why| format!("{text}\n{why}"))).collect();
+    let refused: Vec<String> = PROGRAMS
+        .iter()
+        .filter_map(|text| load(text, &facts).err().map(|why| format!("{text}\n{why}")))
+        .collect();
     assert!(refused.is_empty(), "{}", refused.join("\n\n"));
 }
 

@@ -172,3 +172,43 @@ fn what_cannot_fit_is_refused_before_it_begins() {
     }
     assert_eq!(place.names(), ["small.toml"]);
 }
+
+#[test]
+fn runs_about_processes_that_do_not_exist_are_refused_before_they_begin() {
+    needs_recording!();
+    let place = Place::new();
+    place.lotse(&["run", "sched", "--pid", "4194000"]).refused(&["no process 4194000"]);
+    place.lotse(&["run", "sched", "--tid", "4194000"]).refused(&["no thread 4194000"]);
+    assert_eq!(place.names(), [] as [&str; 0], "no run folder");
+}
+
+#[test]
+fn threads_are_not_selected_where_their_numbers_are_not_the_events() {
+    needs_recording!();
+    let place = Place::new();
+    let inside = |words: &[&str]| {
+        Command::new("unshare")
+            .args(["--pid", "--fork", "--mount-proc"])
+            .arg(binary())
+            .args(words)
+            .current_dir(place.path("."))
+            .output()
+    };
+    let Ok(output) = inside(&["record", "-e", "sched:sched_switch", "-o", "x.dat", "--", "true"]) else {
+        eprintln!("SKIPPED: unshare (util-linux) is not installed");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.starts_with("unshare:") {
+        eprintln!("SKIPPED: no pid namespaces here: {said}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("pid namespace") && said.contains("--pid=host"), "{said}");
+    let output = inside(&["run", "sched", "--", "true"]).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(place.names(), [] as [&str; 0], "no run folder, no trace");
+    let output =
+        inside(&["record", "-a", "-e", "sched:sched_switch", "-o", "all.dat", "--", "true"]).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -57,6 +57,18 @@ pub enum RecordError {
         /// Its number.
         id: u32,
     },
+    /// Threads were selected where their numbers are not those of the events.
+    #[error(
+        "{what} cannot be told apart here: this is a pid namespace (a container), and the kernel's events carry the \
+         process ids of the host; run lotse on the host, or in a container with its ids (docker run --pid=host), or \
+         ask about the whole machine: {instead}"
+    )]
+    PidNamespace {
+        /// Whose events were asked for.
+        what: &'static str,
+        /// What can be asked instead.
+        instead: &'static str,
+    },
     /// A selected cgroup cannot be read.
     #[error("cannot read the members of cgroup {}: {source}; give its directory, such as /sys/fs/cgroup/system.slice", path.display())]
     Cgroup {

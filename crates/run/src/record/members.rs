@@ -23,6 +23,28 @@ pub(super) enum Members {
     Cgroup { path: PathBuf, known: HashSet<u32> },
 }
 
+/// Refuses a selection of threads that do not exist, or whose numbers events do not carry. A selection that only the
+/// analysis makes needs this too: it would find nothing and say so as if that were an answer.
+pub fn check_selection(selection: &Selection) -> Result<(), RecordError> {
+    check_namespace(selection, procfs::process_ids_are_the_hosts())?;
+    match selection {
+        Selection::Everything | Selection::Command => Ok(()),
+        chosen => Members::new(chosen, None).map(drop),
+    }
+}
+
+fn check_namespace(selection: &Selection, ids_are_the_hosts: bool) -> Result<(), RecordError> {
+    let what = match selection {
+        _ if ids_are_the_hosts => return Ok(()),
+        Selection::Everything => return Ok(()),
+        Selection::Command => "the command's threads",
+        Selection::Processes(_) => "the threads of a process",
+        Selection::Threads(_) => "threads",
+        Selection::Cgroup(_) => "the members of a cgroup",
+    };
+    Err(RecordError::PidNamespace { what, instead: "--all, or --duration without a command" })
+}
+
 impl Members {
     /// Checks that what is selected exists. `command` is the process started for
     /// [`Selection::Command`].
@@ -151,6 +173,15 @@ mod tests {
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(tids, [5, 6, 7]);
         assert!(cgroup_threads(&root).is_err());
+    }
+
+    #[test]
+    fn threads_are_not_selected_by_numbers_of_another_namespace() {
+        for selection in [Selection::Command, Selection::Processes(vec![1]), Selection::Threads(vec![1])] {
+            assert!(matches!(check_namespace(&selection, false), Err(RecordError::PidNamespace { .. })));
+            assert!(check_namespace(&selection, true).is_ok());
+        }
+        assert!(check_namespace(&Selection::Everything, false).is_ok());
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub use error::RecordError;
 pub use estimate::{BRIDGED, CpuRate, Needs, Rates, estimate_rates};
 pub use kernel::stop::{StopReason, StopToken};
 pub use ledger::{CpuLedger, Filtered, Ledger, LossInterval, Lost};
+pub use members::check_selection;
 pub use spec::{
     EventSelection, FileFormat, Flight, OwnEvents, RecordSpec, Rings, Selection, WhenFull, parts_folder,
 };

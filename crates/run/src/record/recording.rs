@@ -24,7 +24,7 @@ use super::drain::{self, DrainCounters, DrainError, DrainedRing, Drainer, Pace, 
 use super::error::RecordError;
 use super::events;
 use super::ledger::{Filtered, LossInterval};
-use super::members::Members;
+use super::members::{Members, check_selection};
 use super::pages::PageLayout;
 use super::parts::{Manifest, Parts};
 use super::setup;
@@ -92,6 +92,7 @@ pub(super) struct Recorded {
 impl Recording {
     /// Arms the tracer. The command, if there is one, exists and waits.
     pub fn arm(spec: &RecordSpec) -> Result<Self, RecordError> {
+        check_selection(&spec.selection)?;
         let program = match &spec.command {
             Some(words) => {
                 Some(command::find(words.first().map_or(OsStr::new(""), |word| word.as_os_str()))?)
