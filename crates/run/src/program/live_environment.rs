@@ -119,7 +119,7 @@ impl Environment for LiveEnvironment {
             false => pattern.matches(name),
         };
         let found = elf.symbols(wanted).into_iter().filter(|symbol| symbol.kind == SymbolKind::Function);
-        Ok(found.map(|symbol| symbol_of(symbol)).collect())
+        Ok(found.map(symbol_of).collect())
     }
 
     fn data_symbol(&self, path: &str, name: &str) -> Result<Option<Symbol>, Unanswered> {

@@ -34,7 +34,8 @@ fn last_words(log: &str) -> Option<String> {
         let first = line.chars().next().unwrap_or(' ');
         !line.is_empty()
             && !statistics.iter().any(|start| line.starts_with(start))
-            && !(first.is_ascii_digit() || first == ';')
+            && !first.is_ascii_digit()
+            && first != ';'
     })?;
     Some(line.trim().to_owned())
 }

@@ -85,7 +85,7 @@ pub enum SessionError {
         /// The probe.
         probe: String,
         /// Why.
-        refused: Refused,
+        refused: Box<Refused>,
     },
     /// Output could not be written.
     #[error("cannot write output: {0}")]
@@ -333,7 +333,7 @@ fn attach_all(
         let Some(refused) = refusals.pop() else { continue };
         let span = compiled.schema.programs.get(program.probe as usize).map(|program| program.span);
         let place = span.map_or_else(|| compiled.source.name(0).to_owned(), |span| compiled.place(span));
-        let error = SessionError::Attach { place, probe: program.name.clone(), refused };
+        let error = SessionError::Attach { place, probe: program.name.clone(), refused: Box::new(refused) };
         match compiled.schema.config.missing_probes {
             MissingProbes::Error => return Err(error),
             MissingProbes::Warn => writeln!(talk, "WARNING: {error}")?,
