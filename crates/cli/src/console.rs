@@ -17,9 +17,33 @@ pub enum Talk {
     Verbose,
 }
 
+/// Stdout, whose errors say that it was stdout. Their kind is kept: a reader that went away is told apart by it.
+struct Data(Stdout);
+
+impl Write for Data {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(of_stdout)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(of_stdout)
+    }
+}
+
+fn of_stdout(error: io::Error) -> io::Error {
+    match error.kind() {
+        // Tried again by the caller.
+        io::ErrorKind::Interrupted => error,
+        kind => io::Error::new(
+            kind,
+            format!("cannot write to stdout: {error}; free some space there, or send it elsewhere"),
+        ),
+    }
+}
+
 /// The two streams and how they are to be used.
 pub struct Console {
-    out: BufWriter<Stdout>,
+    out: BufWriter<Data>,
     talk: Talk,
     text: TextOptions,
     colour_stderr: bool,
@@ -43,7 +67,7 @@ impl Console {
             _ => Talk::Normal,
         };
         Console {
-            out: BufWriter::with_capacity(64 << 10, io::stdout()),
+            out: BufWriter::with_capacity(64 << 10, Data(io::stdout())),
             talk,
             text,
             colour_stderr: wanted(io::stderr().is_terminal()),

@@ -27,12 +27,19 @@ impl FileInput {
     /// Opens `path` for reading.
     pub fn open(path: &Path) -> Result<FileInput, SourceError> {
         let name = path.display().to_string();
-        let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
-        match opened {
-            Ok((meta, file)) if meta.is_file() => Ok(FileInput { name, size: meta.len(), file }),
-            Ok(_) => Err(SourceError { file: name, offset: 0, reason: "not a regular file".to_owned() }),
-            Err(error) => Err(SourceError { file: name, offset: 0, reason: error.to_string() }),
-        }
+        // Before it is opened: opening a named pipe waits for somebody to write.
+        let opened = path.metadata().and_then(|meta| {
+            if meta.is_file() { File::open(path).map(|file| Some((meta.len(), file))) } else { Ok(None) }
+        });
+        let reason = match opened {
+            Ok(Some((size, file))) => return Ok(FileInput { name, size, file }),
+            Ok(None) => {
+                "not a regular file; a trace that comes through a pipe needs to be saved first".to_owned()
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "there is no such file".to_owned(),
+            Err(error) => format!("cannot be opened: {error}"),
+        };
+        Err(SourceError { file: name, offset: 0, reason })
     }
 }
 

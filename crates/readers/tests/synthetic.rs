@@ -194,7 +194,7 @@ fn what_a_killed_recorder_left_is_read_as_far_as_it_goes() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
     let error = open_path(&output).err().unwrap().to_string();
-    assert!(error.contains("No such file"), "{error}");
+    assert!(error.contains("there is no such file"), "{error}");
 }
 
 /// Rings of several instances are merged when they have one clock; a time offset is added.

@@ -204,7 +204,7 @@ pub trait Source {
 
 /// Why a trace, or the rest of it, cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: at byte {offset}: {reason}")]
+#[error("{file}: {}{reason}", place(*offset))]
 pub struct SourceError {
     /// The file.
     pub file: String,
@@ -212,4 +212,9 @@ pub struct SourceError {
     pub offset: u64,
     /// What is wrong there, and what to do about it where something can be done.
     pub reason: String,
+}
+
+/// What is wrong at the very start is wrong with the file as a whole.
+fn place(offset: u64) -> String {
+    if offset == 0 { String::new() } else { format!("at byte {offset}: ") }
 }

@@ -120,8 +120,23 @@ fn files_that_are_no_traces_are_refused() {
     place.write("empty", "");
     place.lotse(&["report", "text"]).refused(&["text", "not a trace"]);
     place.lotse(&["info", "empty"]).refused(&["empty"]);
-    place.lotse(&["report", "missing.dat"]).refused(&["missing.dat"]);
+    place.lotse(&["report", "missing.dat"]).refused(&["missing.dat: there is no such file"]);
+    // Opening a named pipe would wait for somebody who writes.
+    let made = Command::new("mkfifo").arg(place.path("pipe")).status().expect("mkfifo, of coreutils");
+    assert!(made.success());
+    for command in ["info", "report"] {
+        place.lotse(&[command, "pipe"]).refused(&["pipe: not a regular file", "saved first"]);
+    }
     place.lotse(&["report", "text", "--from", "2s", "--to", "1s"]).refused(&["--from is not before --to"]);
+}
+
+#[test]
+fn output_that_cannot_be_written_is_told_with_its_place() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full, of every Linux");
+    let output = Command::new(binary()).args(["man"]).stdout(full).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot write to stdout: No space left"), "{said}");
 }
 
 #[test]
