@@ -65,6 +65,7 @@ impl Report {
         {
             anyhow::bail!("--from is not before --to: nothing is left to report");
         }
+        self.refuse_output_over_input()?;
         let (document, outcome) = if folder::is_run_folder(&self.input) {
             self.of_run(console)?
         } else {
@@ -91,6 +92,23 @@ impl Report {
             None => console.out().write_all(text.as_bytes())?,
         }
         Ok(outcome)
+    }
+
+    /// A report can be made again, what it is made from cannot.
+    fn refuse_output_over_input(&self) -> anyhow::Result<()> {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
+        let Some((output, written)) = self.output.as_deref().and_then(|path| Some((path, identity(path)?))) else {
+            return Ok(());
+        };
+        let inside = [folder::TRACE, "perf.data", "run.json", "counters.json"].map(|name| self.input.join(name));
+        if std::iter::once(&self.input).chain(&inside).any(|path| identity(path) == Some(written)) {
+            anyhow::bail!(
+                "--output {} is what the report is made from and would be lost; name another file",
+                output.display()
+            );
+        }
+        Ok(())
     }
 
     fn of_run(&self, console: &Console) -> anyhow::Result<(Document, Outcome)> {

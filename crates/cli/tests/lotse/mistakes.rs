@@ -140,6 +140,20 @@ fn output_that_cannot_be_written_is_told_with_its_place() {
 }
 
 #[test]
+fn a_report_is_not_written_over_the_trace_it_is_made_from() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("folder")).unwrap();
+    for (input, output) in
+        [("a.dat", "./a.dat"), ("folder", "folder/trace.dat"), ("folder", "folder/run.json")]
+    {
+        let file = output.trim_start_matches("./");
+        place.write(file, "recorded");
+        place.lotse(&["report", input, "-o", output]).refused(&[output, "would be lost", "name another"]);
+        assert_eq!(std::fs::read_to_string(place.path(file)).unwrap(), "recorded");
+    }
+}
+
+#[test]
 fn a_cut_file_is_told_as_cut() {
     needs_recording!();
     let place = Place::new();
