@@ -133,7 +133,7 @@ impl Report {
         if self.from.is_none() && self.to.is_none() {
             return Ok(());
         }
-        let begin = first_event(trace)?;
+        let begin = first_event_from(trace, self.from.unwrap_or_default())?;
         let at = |after: Duration| begin + Nanos(after.as_nanos() as u64);
         question.from = self.from.map(at);
         question.to = self.to.map(at);
@@ -141,18 +141,24 @@ impl Report {
     }
 }
 
-fn first_event(trace: &Path) -> anyhow::Result<Nanos> {
+/// The time of the first event, of a trace that has events `from` then on.
+fn first_event_from(trace: &Path, from: Duration) -> anyhow::Result<Nanos> {
     let mut source = readers::open_path(trace)?;
-    let mut first = None;
-    let mut stop_at_first = |item: trace::Item<'_>| match item {
+    let (mut first, mut length) = (None, Duration::ZERO);
+    let mut stop_when_reached = |item: trace::Item<'_>| match item {
         trace::Item::Event { at, .. } | trace::Item::Sample { at, .. } => {
-            first = Some(at.time);
-            std::ops::ControlFlow::Break(())
+            let begin: Nanos = *first.get_or_insert(at.time);
+            length = length.max(Duration::from_nanos(at.time.0.saturating_sub(begin.0)));
+            if length >= from { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
         }
         _ => std::ops::ControlFlow::Continue(()),
     };
-    source.stream(&mut stop_at_first)?;
-    first.ok_or_else(|| anyhow::anyhow!("{} has no event", trace.display()))
+    source.stream(&mut stop_when_reached)?;
+    let Some(first) = first else { anyhow::bail!("{} has no event", trace.display()) };
+    if length < from {
+        anyhow::bail!("{} ends {length:.3?} after its first event, before --from; take a smaller one", trace.display());
+    }
+    Ok(first)
 }
 
 fn refuse_without_switches(answer: &answer::Answer, trace: &Path) -> anyhow::Result<()> {

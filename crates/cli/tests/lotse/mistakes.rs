@@ -158,6 +158,7 @@ fn a_cut_file_is_told_as_cut() {
     needs_recording!();
     let place = Place::new();
     place.lotse(&["record", "-q", "-e", "sched:*", "-a", "-o", "a.dat", "--", "sleep", "0.1"]).expect(0);
+    place.lotse(&["report", "a.dat", "--from", "1h"]).refused(&["a.dat ends", "before --from"]);
     let whole = std::fs::read(place.path("a.dat")).unwrap();
     for share in [1, 3, 5, 7] {
         std::fs::write(place.path("cut.dat"), &whole[..whole.len() * share / 8]).unwrap();
