@@ -19,9 +19,12 @@ pub struct KeptRun {
     pub bytes: u64,
 }
 
+/// Folders that cannot be read, each with the reason.
+pub type Unreadable = Vec<(PathBuf, String)>;
+
 /// All runs below a folder, oldest first, and the folders that could not be read as a run,
 /// with the reason.
-pub fn runs_below(parent: &Path) -> std::io::Result<(Vec<KeptRun>, Vec<(PathBuf, String)>)> {
+pub fn runs_below(parent: &Path) -> std::io::Result<(Vec<KeptRun>, Unreadable)> {
     let (mut runs, mut unreadable) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(parent)? {
         let path = entry?.path();

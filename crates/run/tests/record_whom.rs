@@ -242,7 +242,8 @@ fn bad_wishes_are_refused_with_words_and_leave_nothing() {
 fn without_rights_the_refusal_says_what_is_missing() {
     tracefs_or_skip!();
     // Busybox has a setpriv that cannot change the user.
-    let can = Command::new("setpriv").args(["--reuid=65534", "--regid=65534", "--clear-groups", "true"]).output();
+    let can =
+        Command::new("setpriv").args(["--reuid=65534", "--regid=65534", "--clear-groups", "true"]).output();
     if !can.is_ok_and(|output| output.status.success()) {
         testkit::skipped!("no setpriv that can change the user");
     }

@@ -37,6 +37,7 @@ fn the_whole_list_comes_fast_and_plain() {
     needs_recording!();
     let place = Place::new();
     // CPU time, since the wall clock also counts whatever else runs here.
+    #[expect(clippy::zombie_processes, reason = "waited for with its usage")]
     let child = place.command(&["list"]).stdout(std::process::Stdio::null()).spawn().unwrap();
     let (status, usage) = kernel::usage::wait_with_usage(&child).unwrap();
     assert!(status.success());

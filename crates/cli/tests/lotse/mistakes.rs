@@ -225,13 +225,11 @@ fn threads_are_not_selected_where_their_numbers_are_not_the_events() {
             .output()
     };
     let Ok(output) = inside(&["record", "-e", "sched:sched_switch", "-o", "x.dat", "--", "true"]) else {
-        eprintln!("SKIPPED: unshare (util-linux) is not installed");
-        return;
+        testkit::skipped!("unshare (util-linux) is not installed");
     };
     let said = String::from_utf8_lossy(&output.stderr);
     if said.starts_with("unshare:") {
-        eprintln!("SKIPPED: no pid namespaces here: {said}");
-        return;
+        testkit::skipped!("no pid namespaces here: {said}");
     }
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("pid namespace") && said.contains("--pid=host"), "{said}");
