@@ -64,7 +64,12 @@ pub fn front(text: &str, options: &Options<'_>, facts: &dyn KernelFacts) -> Fron
 }
 
 /// Reads a program and what it imports.
-pub fn read(text: &str, options: &Options<'_>, facts: &dyn KernelFacts, findings: &Findings) -> (Source, Ast) {
+pub fn read(
+    text: &str,
+    options: &Options<'_>,
+    facts: &dyn KernelFacts,
+    findings: &Findings,
+) -> (Source, Ast) {
     let version = facts.version();
     let code = (i64::from(version.0) << 16) + (i64::from(version.1) << 8) + i64::from(version.2.min(255));
     let mut predefined = vec![("LINUX_VERSION_CODE", code), ("__BPFTRACE__", 1), ("__linux__", 1)];
@@ -114,7 +119,11 @@ fn import(
         return None;
     }
     if seen.len() > MOST_IMPORTS {
-        findings.add(Diagnostic::error(Code::TooDeep, span, format!("more than {MOST_IMPORTS} files are imported")));
+        findings.add(Diagnostic::error(
+            Code::TooDeep,
+            span,
+            format!("more than {MOST_IMPORTS} files are imported"),
+        ));
         return None;
     }
     match options.environment.import(path) {

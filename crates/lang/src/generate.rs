@@ -232,7 +232,8 @@ impl Generator {
                 self.loops -= 1;
             }
             11 if nested && self.loops < 1 && !self.assigned.is_empty() => {
-                let keyed: Vec<&'static str> = self.assigned.iter().copied().filter(|name| name.len() == 3).collect();
+                let keyed: Vec<&'static str> =
+                    self.assigned.iter().copied().filter(|name| name.len() == 3).collect();
                 if let Some(map) = keyed.get(self.random.below(keyed.len() as u64) as usize) {
                     let name = self.fresh();
                     self.line(&format!("for ({name} : {map}) {{"));
@@ -265,7 +266,8 @@ impl Generator {
             Kind::Text => self.text(depth),
             Kind::Truth => self.truth(depth),
             Kind::Pair => {
-                let (a, b) = (self.value(Kind::Int, depth.saturating_sub(1)), self.text(depth.saturating_sub(1)));
+                let (a, b) =
+                    (self.value(Kind::Int, depth.saturating_sub(1)), self.text(depth.saturating_sub(1)));
                 format!("((int64)({a}), {b})")
             }
         }

@@ -13,8 +13,14 @@ fn facts() -> SavedFacts {
     (facts.release, facts.machine, facts.possible_cpus) = ("6.12.0".into(), "x86_64".into(), 2);
     facts.tracepoints = vec!["sched:sched_switch".into(), "syscalls:sys_enter_openat".into()];
     facts.functions = vec!["vfs_read".into()];
-    facts.features =
-        [Feature::Kprobes, Feature::TpBtf, Feature::BpfLoop, Feature::ForEachMapElem, Feature::InstructionsV4].into();
+    facts.features = [
+        Feature::Kprobes,
+        Feature::TpBtf,
+        Feature::BpfLoop,
+        Feature::ForEachMapElem,
+        Feature::InstructionsV4,
+    ]
+    .into();
     facts.helpers = bpf::ProgramType::ALL.map(|kind| (kind, (1..=211).collect())).into();
     facts
 }
@@ -54,7 +60,10 @@ fn mutate(random: &mut Random, seeds: &[&str]) -> Vec<u8> {
                 bytes.remove(at);
             }
             2 => {
-                let sign = random.pick(&["{", "}", "(", ")", "[", "\"", "/", "*", "@", "$", "#", ":", ";", "\n", "0x", "1e", "->", "..", "é"]);
+                let sign = random.pick(&[
+                    "{", "}", "(", ")", "[", "\"", "/", "*", "@", "$", "#", ":", ";", "\n", "0x", "1e", "->",
+                    "..", "é",
+                ]);
                 bytes.splice(at..at, sign.bytes());
             }
             3 => {

@@ -26,11 +26,14 @@ fn load(text: &str, facts: &LiveFacts) -> Result<(), String> {
 fn able() -> Option<LiveFacts> {
     let facts = LiveFacts::new();
     if !facts.has(Feature::TpBtf) || facts.tracepoints().is_empty() {
-        println!("SKIPPED: this kernel has no typed raw tracepoints, or its tracepoints cannot be read");
+        testkit::skip::note(
+            module_path!(),
+            "this kernel has no typed raw tracepoints, or its tracepoints cannot be read",
+        );
         return None;
     }
     if let Err(why) = load("begin { }", &facts) {
-        println!("SKIPPED: no program can be loaded here: {why}");
+        testkit::skip::note(module_path!(), &format!("no program can be loaded here: {why}"));
         return None;
     }
     Some(facts)

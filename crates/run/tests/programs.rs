@@ -39,13 +39,11 @@ fn the_tools_that_bpftrace_installs_are_understood() {
         .collect();
     tools.sort();
     if tools.is_empty() {
-        println!("SKIPPED: bpftrace's tools are not installed");
-        return;
+        testkit::skipped!("bpftrace's tools are not installed");
     }
     let facts = LiveFacts::new();
     if facts.btf().is_none() {
-        println!("SKIPPED: this kernel has no BTF");
-        return;
+        testkit::skipped!("this kernel has no BTF");
     }
     let environment = LiveEnvironment::new(None);
     let (mut whole, mut wrong) = (0, Vec::new());
@@ -60,7 +58,6 @@ fn the_tools_that_bpftrace_installs_are_understood() {
             wrong.push(format!("{}\n{}", path.display(), front.report()));
         }
     }
-    println!("{whole} of {} tools check against this kernel", tools.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     // Most of them find all they need on any kernel.
     assert!(whole * 2 > tools.len(), "{whole} of {}", tools.len());
@@ -99,8 +96,7 @@ const ONE_LINERS: &[&str] = &[
 fn one_liners_in_old_and_new_spellings_check() {
     let facts = LiveFacts::new();
     if facts.btf().is_none() || facts.tracepoints().is_empty() {
-        println!("SKIPPED: this kernel has no BTF, or its tracepoints cannot be read");
-        return;
+        testkit::skipped!("this kernel has no BTF, or its tracepoints cannot be read");
     }
     let environment = LiveEnvironment::new(None);
     for text in ONE_LINERS {
@@ -133,8 +129,7 @@ const SERVED: &[&str] = &[
 fn tracepoints_are_served_by_raw_arguments_where_these_say_the_same() {
     let facts = LiveFacts::new();
     if !facts.has(Feature::TpBtf) || facts.tracepoints().is_empty() {
-        println!("SKIPPED: this kernel has no typed raw tracepoints, or its tracepoints cannot be read");
-        return;
+        testkit::skipped!("this kernel has no typed raw tracepoints, or its tracepoints cannot be read");
     }
     let environment = LiveEnvironment::new(None);
     let kind = |text: &str| {

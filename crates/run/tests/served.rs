@@ -90,8 +90,7 @@ const PROGRAMS: &[&str] = &[
 fn raw_arguments_say_what_the_tracepoint_says() {
     let facts = LiveFacts::new();
     if !facts.has(Feature::TpBtf) || facts.tracepoints().is_empty() {
-        println!("SKIPPED: this kernel has no typed raw tracepoints, or its tracepoints cannot be read");
-        return;
+        testkit::skipped!("this kernel has no typed raw tracepoints, or its tracepoints cannot be read");
     }
     let worker = Worker::new();
     for text in PROGRAMS {

@@ -139,15 +139,26 @@ impl<O: Output> Follower<O> {
                 EventKind::SchedSwitch
             }
             Event::SchedWaking(e) => {
-                machine.woken(cpu, at, &Woken { tid: e.tid, comm: &e.comm, prio: e.prio, target: e.target_cpu }, StartedBy::Waking);
+                machine.woken(
+                    cpu,
+                    at,
+                    &Woken { tid: e.tid, comm: &e.comm, prio: e.prio, target: e.target_cpu },
+                    StartedBy::Waking,
+                );
                 EventKind::SchedWaking
             }
             Event::SchedWakeup(e) => {
-                machine.woken(cpu, at, &Woken { tid: e.tid, comm: &e.comm, prio: e.prio, target: e.target_cpu }, StartedBy::Wakeup);
+                machine.woken(
+                    cpu,
+                    at,
+                    &Woken { tid: e.tid, comm: &e.comm, prio: e.prio, target: e.target_cpu },
+                    StartedBy::Wakeup,
+                );
                 EventKind::SchedWakeup
             }
             Event::SchedWakeupNew(e) => {
-                machine.woken_new(at, &Woken { tid: e.tid, comm: &e.comm, prio: e.prio, target: e.target_cpu });
+                machine
+                    .woken_new(at, &Woken { tid: e.tid, comm: &e.comm, prio: e.prio, target: e.target_cpu });
                 EventKind::SchedWakeupNew
             }
             Event::SchedMigrateTask(e) => {

@@ -9,11 +9,11 @@ use super::{
     cpus::CpuState,
     findings,
     folded::Folded,
-    had_cpu::had_cpu,
     groups::{
         BLOCKED, BY_CPU, BY_POLICY, BY_PRIORITY, BY_REASON, BY_STATE, GroupTable, NO_GROUP, PREEMPTION,
         PRIORITIES, TOTAL, WAKEUP, policy_of,
     },
+    had_cpu::had_cpu,
     long::waker,
     machine::Machine,
     options::SchedOptions,
@@ -86,7 +86,8 @@ pub(crate) fn result(
 ) -> SchedResult {
     let span = machine.counted_span();
     let mut threads: Vec<ThreadReport> = Vec::new();
-    let Folded { sum: folded, mut moves, mut beside, mut held, kept_others } = std::mem::take(&mut machine.folded);
+    let Folded { sum: folded, mut moves, mut beside, mut held, kept_others } =
+        std::mem::take(&mut machine.folded);
     for (slot, thread) in machine.threads.list.iter().enumerate().filter(|(_, t)| is_reported(t)) {
         threads.push(thread_report(&machine, slot as Slot, table, summaries));
         moves.merge(&thread.totals.migrations);

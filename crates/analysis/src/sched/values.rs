@@ -100,7 +100,9 @@ impl Tags {
     fn number_slow(&mut self, word: u64, serial: usize) -> u32 {
         let number = match self.numbers.get(&word) {
             Some(number) => *number,
-            None if self.words.len() >= MOST_TAGS as usize || serial >= MOST_TAGS as usize => return MOST_TAGS,
+            None if self.words.len() >= MOST_TAGS as usize || serial >= MOST_TAGS as usize => {
+                return MOST_TAGS;
+            }
             None => {
                 let number = self.words.len() as u32;
                 self.words.push(word);
@@ -245,7 +247,10 @@ impl Output for Values {
             Some(histograms) => histograms.add(tag, value),
             None => {
                 let number = self.tags.number(tag);
-                if number < MOST_TAGS && value < 1 << (64 - TAG_BITS) && self.waits.len() < self.waits.capacity() {
+                if number < MOST_TAGS
+                    && value < 1 << (64 - TAG_BITS)
+                    && self.waits.len() < self.waits.capacity()
+                {
                     self.waits.push(value << TAG_BITS | u64::from(number));
                 } else {
                     self.spill_waits();

@@ -1,9 +1,8 @@
 //! One definition each.
 
 use analysis::sched::{
-    SchedOptions, analyse,
+    SchedOptions, SchedResult, analyse,
     options::AffinityFact,
-    SchedResult,
     result::{BlockReason, HadCpu, Waker},
 };
 use testkit::scenario::Scenario;

@@ -42,8 +42,7 @@ fn vmlinux() -> Option<Btf> {
     match std::fs::read("/sys/kernel/btf/vmlinux") {
         Ok(bytes) => Some(Btf::new(bytes).unwrap()),
         Err(error) => {
-            use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "SKIPPED: no kernel BTF here: {error}");
+            testkit::skip::note(module_path!(), &format!("no kernel BTF here: {error}"));
             None
         }
     }

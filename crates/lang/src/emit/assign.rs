@@ -143,7 +143,9 @@ impl Groups {
                 let (a, b) = match &instruction.op {
                     Op::Set { dst, value: Source::Val(Val::V(src)) } => (*dst, *src),
                     Op::Binary { dst, left, .. } => (*dst, *left),
-                    Op::Neg { dst, src } | Op::Extend { dst, src, .. } | Op::Swap { dst, src, .. } => (*dst, *src),
+                    Op::Neg { dst, src } | Op::Extend { dst, src, .. } | Op::Swap { dst, src, .. } => {
+                        (*dst, *src)
+                    }
                     _ => continue,
                 };
                 pairs.push((block.cold, a, b));
@@ -168,8 +170,11 @@ impl Groups {
         if a == b || !disjoint(&self.live[a.0 as usize], &self.live[b.0 as usize]) {
             return;
         }
-        let (large, small) =
-            if self.members[a.0 as usize].len() >= self.members[b.0 as usize].len() { (a, b) } else { (b, a) };
+        let (large, small) = if self.members[a.0 as usize].len() >= self.members[b.0 as usize].len() {
+            (a, b)
+        } else {
+            (b, a)
+        };
         let moved = std::mem::take(&mut self.live[small.0 as usize]);
         let live = &mut self.live[large.0 as usize];
         live.extend(moved);

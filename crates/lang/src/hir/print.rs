@@ -72,7 +72,8 @@ impl<'a> Printer<'a> {
 
     fn function(&mut self, number: usize, function: &'a Function) {
         self.locals = &function.body.locals;
-        let text = format!("fn{number} {}({}): {}", function.name, function.parameters, self.ty(&function.result));
+        let text =
+            format!("fn{number} {}({}): {}", function.name, function.parameters, self.ty(&function.result));
         self.line(&text);
         self.body(&function.body);
     }
@@ -126,7 +127,9 @@ impl<'a> Printer<'a> {
     fn statement(&mut self, statement: &'a Statement) {
         let text = match &statement.kind {
             StatementKind::Expr(expr) => self.expr(expr),
-            StatementKind::SetLocal { local, value } => format!("{} = {}", self.local(*local), self.expr(value)),
+            StatementKind::SetLocal { local, value } => {
+                format!("{} = {}", self.local(*local), self.expr(value))
+            }
             StatementKind::SetMap { map, key, value } => {
                 format!("{} = {}", self.map(*map, key.as_ref()), self.expr(value))
             }
@@ -147,7 +150,12 @@ impl<'a> Printer<'a> {
             }
             StatementKind::Store { place, value } => format!("*{} = {}", self.place(place), self.expr(value)),
             StatementKind::Emit { record, values } => {
-                let kind = self.program.schema.records.get(record.0 as usize).map_or("?".into(), |record| emit_name(&record.kind));
+                let kind = self
+                    .program
+                    .schema
+                    .records
+                    .get(record.0 as usize)
+                    .map_or("?".into(), |record| emit_name(&record.kind));
                 format!("emit#{} {kind}({})", record.0, self.list(values))
             }
             StatementKind::Exit { record, code } => format!("exit#{}({})", record.0, self.expr(code)),
@@ -222,7 +230,8 @@ impl<'a> Printer<'a> {
                 format!("({} ? {} : {})", self.expr(condition), self.expr(then), self.expr(otherwise))
             }
             ExprKind::Block { statements, value } => {
-                let mut inner = Printer { program: self.program, locals: self.locals, out: String::new(), indent: 0 };
+                let mut inner =
+                    Printer { program: self.program, locals: self.locals, out: String::new(), indent: 0 };
                 for statement in statements {
                     inner.statement(statement);
                 }
@@ -259,7 +268,11 @@ impl<'a> Printer<'a> {
             }
             ExprKind::Intrinsic(intrinsic, values) => {
                 let name = format!("{intrinsic:?}");
-                let name = if name.len() > 60 { format!("{}…", name.chars().take(60).collect::<String>()) } else { name };
+                let name = if name.len() > 60 {
+                    format!("{}…", name.chars().take(60).collect::<String>())
+                } else {
+                    name
+                };
                 if values.is_empty() { name } else { format!("{name}({})", self.list(values)) }
             }
             ExprKind::Call(function, values) => format!("fn{}({})", function.0, self.list(values)),

@@ -89,7 +89,9 @@ pub fn drop_unused_functions(unit: &mut Unit) {
         .collect();
     let mut keep = used.iter();
     unit.functions.retain(|_| *keep.next().unwrap_or(&false));
-    for instruction in unit.functions.iter_mut().flat_map(|f| &mut f.blocks).flat_map(|block| &mut block.instructions) {
+    for instruction in
+        unit.functions.iter_mut().flat_map(|f| &mut f.blocks).flat_map(|block| &mut block.instructions)
+    {
         each_function(&mut instruction.op, |id| id.0 = numbers[id.0 as usize]);
     }
 }
@@ -673,7 +675,8 @@ pub fn thread_constants(function: &mut Function) {
     for id in &flow.order {
         let Terminator::Goto(to) = function.blocks[id.0 as usize].terminator else { continue };
         let next = &function.blocks[to.0 as usize];
-        let Terminator::If { width: Width::W64, op, left, right: Val::Imm(right), then, otherwise } = next.terminator
+        let Terminator::If { width: Width::W64, op, left, right: Val::Imm(right), then, otherwise } =
+            next.terminator
         else {
             continue;
         };
@@ -726,7 +729,8 @@ pub fn compute_in_place(function: &mut Function) {
                 at += 1;
                 continue;
             };
-            let once = reads[temporary.0 as usize] == 1 && writes[temporary.0 as usize] == 1 && temporary != dst;
+            let once =
+                reads[temporary.0 as usize] == 1 && writes[temporary.0 as usize] == 1 && temporary != dst;
             let mut found = None;
             for before in (at.saturating_sub(REACH)..at).rev().filter(|_| once) {
                 let op = &block.instructions[before].op;

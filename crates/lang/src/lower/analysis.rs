@@ -158,7 +158,9 @@ impl Walk<'_> {
                 self.expr(key);
                 self.changed(*into);
             }
-            ExprKind::StackLength(inner) | ExprKind::Unary(_, inner) | ExprKind::Cast(_, inner) => self.expr(inner),
+            ExprKind::StackLength(inner) | ExprKind::Unary(_, inner) | ExprKind::Cast(_, inner) => {
+                self.expr(inner)
+            }
             ExprKind::Binary(_, left, right) | ExprKind::Logical { left, right, .. } => {
                 self.expr(left);
                 self.expr(right);
@@ -172,7 +174,9 @@ impl Walk<'_> {
                 self.block(statements);
                 self.boxed(value);
             }
-            ExprKind::Read { place, .. } | ExprKind::ReadDataLoc { place, .. } | ExprKind::AddressOf(place) => {
+            ExprKind::Read { place, .. }
+            | ExprKind::ReadDataLoc { place, .. }
+            | ExprKind::AddressOf(place) => {
                 self.place(place);
             }
             ExprKind::Tuple(list) | ExprKind::Intrinsic(_, list) | ExprKind::Call(_, list) => self.all(list),
@@ -224,7 +228,9 @@ pub fn visit(expr: &Expr, f: &mut dyn FnMut(&Expr)) {
             }
             place.indexes.iter().for_each(|index| each(&index.value));
         }
-        ExprKind::Tuple(list) | ExprKind::Intrinsic(_, list) | ExprKind::Call(_, list) => list.iter().for_each(each),
+        ExprKind::Tuple(list) | ExprKind::Intrinsic(_, list) | ExprKind::Call(_, list) => {
+            list.iter().for_each(each)
+        }
         _ => {}
     }
 }
@@ -246,7 +252,8 @@ pub fn variables(body: &Body, parameters: u32, before: Option<&Expr>) -> Variabl
     let mut walk = Walk { mention: &mut mention, region: 0, next: 0 };
     before.iter().for_each(|expr| walk.expr(expr));
     walk.block(&body.block);
-    let region = seen.into_iter().zip(several).map(|(seen, several)| if several { None } else { seen.or(Some(0)) });
+    let region =
+        seen.into_iter().zip(several).map(|(seen, several)| if several { None } else { seen.or(Some(0)) });
     let mut out = Variables { region: region.collect(), zeroed: vec![true; count], assignments };
     for zeroed in out.zeroed.iter_mut().take(parameters as usize) {
         *zeroed = false;

@@ -6,7 +6,9 @@ use super::Shared;
 use super::analysis::{Region, RegionCounter, Variables};
 use super::memory::Mem;
 use crate::hir::{Body, LocalId};
-use crate::lir::{Base, BlockId, Callee, Function, FunctionId, Instruction, Op, Source, StackId, Terminator, Unit, V, Val};
+use crate::lir::{
+    Base, BlockId, Callee, Function, FunctionId, Instruction, Op, Source, StackId, Terminator, Unit, V, Val,
+};
 use crate::schema::ProgramKind;
 use crate::source::Span;
 use crate::types::Type;
@@ -213,7 +215,11 @@ impl<'p> Builder<'_, 'p> {
         }
         if let Val::Imm(imm) = val {
             let shift = 64 - bits;
-            return Val::Imm(if signed { imm << shift >> shift } else { ((imm as u64) << shift >> shift) as i64 });
+            return Val::Imm(if signed {
+                imm << shift >> shift
+            } else {
+                ((imm as u64) << shift >> shift) as i64
+            });
         }
         let src = self.in_register(val);
         let dst = self.register();
@@ -391,7 +397,12 @@ impl<'p> Builder<'_, 'p> {
     }
 
     /// Begins another function of the unit and makes it current.
-    pub fn begin_function(&mut self, name: String, parameters: &[&'static str], region: Region) -> FunctionId {
+    pub fn begin_function(
+        &mut self,
+        name: String,
+        parameters: &[&'static str],
+        region: Region,
+    ) -> FunctionId {
         let mut function = Function::new(name);
         function.parameters = parameters.iter().map(|_| function.register()).collect();
         function.parameter_names = parameters.to_vec();

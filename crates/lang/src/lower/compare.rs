@@ -11,7 +11,14 @@ use crate::types::Type;
 
 impl Builder<'_, '_> {
     /// `left op right` on objects.
-    pub fn compare_objects(&mut self, op: BinaryOp, left: &Expr, right: &Expr, then: BlockId, otherwise: BlockId) {
+    pub fn compare_objects(
+        &mut self,
+        op: BinaryOp,
+        left: &Expr,
+        right: &Expr,
+        then: BlockId,
+        otherwise: BlockId,
+    ) {
         let (equal, differ) = match op {
             BinaryOp::Eq => (then, otherwise),
             BinaryOp::Ne => (otherwise, then),
@@ -145,7 +152,11 @@ impl Builder<'_, '_> {
         let copy = self.scratch(count);
         self.zero(copy, count);
         let (from, user) = self.pointer_or_object(expr);
-        let helper = if user { bpf::helpers::id::PROBE_READ_USER_STR } else { bpf::helpers::id::PROBE_READ_KERNEL_STR };
+        let helper = if user {
+            bpf::helpers::id::PROBE_READ_USER_STR
+        } else {
+            bpf::helpers::id::PROBE_READ_KERNEL_STR
+        };
         // One byte more for the NUL the helper always writes, so that `count` characters are compared.
         let wide = self.scratch(count + 1);
         self.zero(wide, count + 1);

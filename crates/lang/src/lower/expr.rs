@@ -19,7 +19,9 @@ impl Builder<'_, '_> {
 
     fn scalar_inner(&mut self, expr: &Expr) -> Val {
         match &expr.kind {
-            ExprKind::Int(value) => self.extend(Val::Imm(*value as i64), expr.ty.size() * 8, expr.ty.is_signed()),
+            ExprKind::Int(value) => {
+                self.extend(Val::Imm(*value as i64), expr.ty.size() * 8, expr.ty.is_signed())
+            }
             ExprKind::Zero => Val::Imm(0),
             ExprKind::Local(local) => self.local_value(*local),
             ExprKind::MapGet { map, key } => self.map_get(*map, key.as_deref(), &expr.ty),
@@ -251,10 +253,9 @@ impl Builder<'_, '_> {
             _ => return Val::Imm(0),
         };
         let result = self.binary_wide(alu, width, a, b);
-        let exact = matches!(
-            op,
-            BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shr | BinaryOp::Mod
-        ) || op == BinaryOp::Div && !signed;
+        let exact =
+            matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shr | BinaryOp::Mod)
+                || op == BinaryOp::Div && !signed;
         if width == Width::W32 || exact { result } else { self.canonical(result, ty) }
     }
 
@@ -263,10 +264,8 @@ impl Builder<'_, '_> {
             Cast::Integer => {
                 let value = self.scalar(inner);
                 let to_number = !matches!(expr.ty, Type::Pointer { .. });
-                let pointer = matches!(
-                    inner.ty,
-                    Type::Pointer { space: Space::Btf | Space::Context | Space::Own, .. }
-                );
+                let pointer =
+                    matches!(inner.ty, Type::Pointer { space: Space::Btf | Space::Context | Space::Own, .. });
                 let value = if to_number && pointer { self.launder(value) } else { value };
                 self.convert(value, &inner.ty, &expr.ty)
             }

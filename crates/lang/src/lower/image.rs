@@ -1,7 +1,9 @@
 //! From the typed program to the image: every program lowered, optimised, emitted; maps collected.
 
 use bpf::btf::BtfWriter;
-use bpf::image::{self, CodeSpan, Function as ImageFunction, Image, Line, Moment, PerfEventSpec, Rate, SystemMaps};
+use bpf::image::{
+    self, CodeSpan, Function as ImageFunction, Image, Line, Moment, PerfEventSpec, Rate, SystemMaps,
+};
 use bpf::map::{MapKind, MapSpec, flags};
 use bpf::program::{AttachType, ProgramType};
 use bpf::{KernelFacts, facts::Feature};
@@ -121,7 +123,15 @@ pub(super) fn compile_with(
         let description = &schema.programs[probe.program.0 as usize];
         let emitted = emit(unit, machine)
             .map_err(|error| CompileError::Emit { program: description.name.clone(), error })?;
-        image.programs.push(image_program(description, probe.program.0, unit, emitted, facts, &mut types, source));
+        image.programs.push(image_program(
+            description,
+            probe.program.0,
+            unit,
+            emitted,
+            facts,
+            &mut types,
+            source,
+        ));
     }
     image.btf = types.finish();
     Ok(Compiled { image, layout, units })
@@ -158,7 +168,9 @@ impl Numbers {
             match &mut instruction.op {
                 Op::Set { value, .. } => fix(value),
                 Op::Call { arguments, .. } => arguments.iter_mut().for_each(fix),
-                Op::Binary { right: right @ Val::Imm(SCRATCH_STRIDE), .. } => *right = Val::Imm(stride.into()),
+                Op::Binary { right: right @ Val::Imm(SCRATCH_STRIDE), .. } => {
+                    *right = Val::Imm(stride.into())
+                }
                 _ => {}
             }
         }
@@ -353,7 +365,11 @@ fn image_program(
         instructions: emitted.instructions,
         functions,
         lines,
-        spans: emitted.spans.iter().map(|(slot, span)| CodeSpan { slot: *slot, start: span.start, end: span.end }).collect(),
+        spans: emitted
+            .spans
+            .iter()
+            .map(|(slot, span)| CodeSpan { slot: *slot, start: span.start, end: span.end })
+            .collect(),
         probe,
     }
 }
@@ -403,16 +419,17 @@ fn attach(program: &Program, expected: AttachType, facts: &dyn KernelFacts) -> A
             }
         }
         Attach::Kprobe { at_return, .. } => {
-            let targets = program.targets.iter().enumerate().filter_map(|(at, target)| match &target.attach {
-                Attach::Kprobe { module, function, offset, .. } => Some(image::KernelTarget {
-                    symbol: function.clone(),
-                    module: module.clone(),
-                    offset: if function.is_empty() { 0 } else { *offset },
-                    address: function.is_empty().then_some(*offset),
-                    cookie: at as u64,
-                }),
-                _ => None,
-            });
+            let targets =
+                program.targets.iter().enumerate().filter_map(|(at, target)| match &target.attach {
+                    Attach::Kprobe { module, function, offset, .. } => Some(image::KernelTarget {
+                        symbol: function.clone(),
+                        module: module.clone(),
+                        offset: if function.is_empty() { 0 } else { *offset },
+                        address: function.is_empty().then_some(*offset),
+                        cookie: at as u64,
+                    }),
+                    _ => None,
+                });
             let multi = many && facts.has(Feature::KprobeMulti);
             let attach = image::Attach::Kprobe { on_return: *at_return, multi, targets: targets.collect() };
             (attach, if multi { AttachType::TraceKprobeMulti } else { expected }, None, None)
@@ -445,13 +462,22 @@ fn attach(program: &Program, expected: AttachType, facts: &dyn KernelFacts) -> A
         Attach::Watchpoint { address, length, mode, .. } => {
             plain(image::Attach::Breakpoint { address: *address, length: *length, mode: *mode, pid: None })
         }
-        Attach::Iterator { kind, btf_id, pin } => {
-            (image::Attach::Iterator { target: kind.clone(), pin: pin.clone() }, expected, Some(*btf_id), None)
-        }
+        Attach::Iterator { kind, btf_id, pin } => (
+            image::Attach::Iterator { target: kind.clone(), pin: pin.clone() },
+            expected,
+            Some(*btf_id),
+            None,
+        ),
     }
 }
 
-fn user(program: &Program, path: &str, on_return: bool, expected: AttachType, facts: &dyn KernelFacts) -> Attached {
+fn user(
+    program: &Program,
+    path: &str,
+    on_return: bool,
+    expected: AttachType,
+    facts: &dyn KernelFacts,
+) -> Attached {
     let targets: Vec<image::UserTarget> = program
         .targets
         .iter()

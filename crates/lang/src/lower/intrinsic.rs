@@ -68,8 +68,11 @@ impl Builder<'_, '_> {
                 self.binary(AluOp::Rsh, both.into(), Val::Imm(32))
             }
             Intrinsic::CurrentTask => {
-                let helper =
-                    if self.has_helper(id::GET_CURRENT_TASK_BTF) { id::GET_CURRENT_TASK_BTF } else { id::GET_CURRENT_TASK };
+                let helper = if self.has_helper(id::GET_CURRENT_TASK_BTF) {
+                    id::GET_CURRENT_TASK_BTF
+                } else {
+                    id::GET_CURRENT_TASK
+                };
                 self.pure_call(helper, Vec::new()).into()
             }
             Intrinsic::Nsecs(clock) => self.now(*clock).into(),
@@ -247,10 +250,7 @@ impl Builder<'_, '_> {
         let to = self.temporary(8);
         self.zero(to, 8);
         let place = self.address(to);
-        self.call(
-            id::GET_NS_CURRENT_PID_TGID,
-            vec![device.into(), inode.into(), place, Val::Imm(8).into()],
-        );
+        self.call(id::GET_NS_CURRENT_PID_TGID, vec![device.into(), inode.into(), place, Val::Imm(8).into()]);
         // `struct bpf_pidns_info { u32 pid; u32 tgid; }`
         self.load(Size::W, to.plus(if group { 4 } else { 0 })).into()
     }
@@ -334,7 +334,9 @@ impl Builder<'_, '_> {
         let more = self.add(used.into(), 1);
         self.store(Size::D, state.plus(8), more);
         let most = i64::try_from(count).unwrap_or(i64::MAX);
-        self.condition_value(|b, then, otherwise| b.branch(JumpOp::Lt, used.into(), Val::Imm(most), then, otherwise))
+        self.condition_value(|b, then, otherwise| {
+            b.branch(JumpOp::Lt, used.into(), Val::Imm(most), then, otherwise)
+        })
     }
 
     fn in_cgroup(&mut self, wanted: u64) -> Val {
@@ -359,7 +361,14 @@ impl Builder<'_, '_> {
     }
 
     /// The value of a function whose result is an object.
-    pub fn store_intrinsic(&mut self, intrinsic: &Intrinsic, arguments: &[Expr], expr: &Expr, to: Mem, pad: Pad) {
+    pub fn store_intrinsic(
+        &mut self,
+        intrinsic: &Intrinsic,
+        arguments: &[Expr],
+        expr: &Expr,
+        to: Mem,
+        pad: Pad,
+    ) {
         let size = expr.ty.size();
         match intrinsic {
             Intrinsic::Comm => {
@@ -440,11 +449,8 @@ impl Builder<'_, '_> {
         let address = &arguments[usize::from(family)];
         self.zero(to.plus(4), INET_BYTES - 4);
         let bytes = if address.ty.is_scalar() { 4 } else { address.ty.size().min(16) };
-        let number = if family {
-            self.scalar(&arguments[0])
-        } else {
-            Val::Imm(if bytes == 16 { 10 } else { 2 })
-        };
+        let number =
+            if family { self.scalar(&arguments[0]) } else { Val::Imm(if bytes == 16 { 10 } else { 2 }) };
         self.store(Size::W, to, number);
         match &address.ty {
             Type::Pointer { .. } => {
@@ -509,8 +515,10 @@ impl Builder<'_, '_> {
         let context = self.context();
         let place = self.address(buffer);
         let flags = if stack.user { USER_STACK } else { 0 };
-        let bytes =
-            self.call(id::GET_STACK, vec![context.into(), place, Val::Imm((limit * 8).into()).into(), Val::Imm(flags).into()]);
+        let bytes = self.call(
+            id::GET_STACK,
+            vec![context.into(), place, Val::Imm((limit * 8).into()).into(), Val::Imm(flags).into()],
+        );
         let (walked, lost, end) = (self.new_block(), self.cold_block(), self.new_block());
         self.branch(JumpOp::SignedGt, bytes.into(), Val::Imm(0), walked, lost);
         self.switch(lost);
@@ -585,8 +593,9 @@ impl Builder<'_, '_> {
 
     fn usdt_location(&mut self, location: &UsdtLocation, ty: &Type) -> Val {
         let context = self.context();
-        let register =
-            |b: &mut Self, offset: u32| Val::V(b.load_from(Size::D, crate::lir::Base::V(context), offset as i32, true));
+        let register = |b: &mut Self, offset: u32| {
+            Val::V(b.load_from(Size::D, crate::lir::Base::V(context), offset as i32, true))
+        };
         let value = match &location.kind {
             UsdtKind::Constant(value) => Val::Imm(*value),
             UsdtKind::Register { offset } => register(self, *offset),

@@ -67,9 +67,16 @@ impl Builder<'_, '_> {
         let object = self.stack_object(8);
         match self.frame().context {
             Some(context) => {
-                self.op(Op::Store { size: Size::D, base: Base::Stack(object), offset: 0, value: context.into() });
+                self.op(Op::Store {
+                    size: Size::D,
+                    base: Base::Stack(object),
+                    offset: 0,
+                    value: context.into(),
+                });
             }
-            None => self.op(Op::Store { size: Size::D, base: Base::Stack(object), offset: 0, value: Val::Imm(0) }),
+            None => {
+                self.op(Op::Store { size: Size::D, base: Base::Stack(object), offset: 0, value: Val::Imm(0) })
+            }
         }
         Source::Stack(object, 0)
     }
@@ -80,7 +87,12 @@ impl Builder<'_, '_> {
     }
 
     /// Begins a callback and gives its function; `context` is the parameter with the bridge.
-    fn begin_callback(&mut self, what: &str, parameters: &[&'static str], bridge: usize) -> (FunctionId, Vec<V>) {
+    fn begin_callback(
+        &mut self,
+        what: &str,
+        parameters: &[&'static str],
+        bridge: usize,
+    ) -> (FunctionId, Vec<V>) {
         let region = self.scope().regions.enter();
         let name = format!("{what}_{}", self.unit.functions.len());
         let id = self.begin_function(name, parameters, region);
@@ -118,7 +130,10 @@ impl Builder<'_, '_> {
         self.switch(inner);
         self.block(body);
         self.end_callback();
-        self.call(id::LOOP, vec![Val::Imm(MAX_TURNS).into(), Source::Function(function), bridge, Val::Imm(0).into()]);
+        self.call(
+            id::LOOP,
+            vec![Val::Imm(MAX_TURNS).into(), Source::Function(function), bridge, Val::Imm(0).into()],
+        );
         self.after_callback();
     }
 

@@ -169,7 +169,12 @@ impl Builder<'_, '_> {
             let (to_base, to_offset) = self.access(to);
             for (at, word) in Self::words(size, &[to.offset, from.offset]) {
                 let v = self.load_from(word, base, offset + at as i32, false);
-                self.op(Op::Store { size: word, base: to_base, offset: to_offset + at as i32, value: v.into() });
+                self.op(Op::Store {
+                    size: word,
+                    base: to_base,
+                    offset: to_offset + at as i32,
+                    value: v.into(),
+                });
             }
             return;
         }

@@ -8,7 +8,7 @@ use super::{CONSTANTS, DATA};
 use crate::hir::{Cast, Expr, ExprKind};
 use crate::layout::Place;
 use crate::lir::Val;
-use crate::types::{Type, TupleField};
+use crate::types::{TupleField, Type};
 
 /// Whether the bytes after a string's NUL have to be zero, as in keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -211,7 +211,10 @@ impl Builder<'_, '_> {
                 if size > room {
                     let copy = self.temporary(room + 1);
                     let place = self.address(copy);
-                    self.call(bpf::helpers::id::PROBE_READ_KERNEL, vec![place, Val::Imm(room.into()).into(), from]);
+                    self.call(
+                        bpf::helpers::id::PROBE_READ_KERNEL,
+                        vec![place, Val::Imm(room.into()).into(), from],
+                    );
                     self.store(Size::B, copy.plus(room), Val::Imm(0));
                     let from = self.address(copy);
                     self.read_string_from(to, most, from, false, Pad::Any);
@@ -258,7 +261,9 @@ impl Builder<'_, '_> {
             let (from, to) = (from.plus(source.offset), to.plus(target.offset));
             match (&source.ty, &target.ty) {
                 (Type::Tuple(a), Type::Tuple(b)) => self.cast_fields(from, a, to, b, target.ty.size(), pad),
-                (Type::String(_), Type::String(size)) => self.resize_string(from, source.ty.size(), *size, to, pad),
+                (Type::String(_), Type::String(size)) => {
+                    self.resize_string(from, source.ty.size(), *size, to, pad)
+                }
                 (a, b) if a.is_scalar() && b.is_scalar() => {
                     let value = self.load_scalar(a, from);
                     let value = self.convert(value, a, b);

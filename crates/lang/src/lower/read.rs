@@ -65,9 +65,37 @@ const NULLABLE: &[(&str, u32)] = &[
 /// Frequent tracepoints whose arguments, but for those above, are known to the verifier as not null. For all
 /// others a check is one instruction that the verifier may want.
 const NEVER_NULL: &[&str] = &[
-    "sched_", "sys_", "irq_", "softirq_", "tasklet_", "timer_", "hrtimer_", "itimer_", "workqueue_", "block_", "net_",
-    "netif_", "napi_", "tcp_", "udp_", "sock_", "inet_", "kfree_skb", "consume_skb", "task_", "signal_", "cpu_",
-    "contention_", "exceptions_", "page_fault_", "rcu_", "mm_page", "mm_vmscan", "kmem_", "kmalloc", "kfree",
+    "sched_",
+    "sys_",
+    "irq_",
+    "softirq_",
+    "tasklet_",
+    "timer_",
+    "hrtimer_",
+    "itimer_",
+    "workqueue_",
+    "block_",
+    "net_",
+    "netif_",
+    "napi_",
+    "tcp_",
+    "udp_",
+    "sock_",
+    "inet_",
+    "kfree_skb",
+    "consume_skb",
+    "task_",
+    "signal_",
+    "cpu_",
+    "contention_",
+    "exceptions_",
+    "page_fault_",
+    "rcu_",
+    "mm_page",
+    "mm_vmscan",
+    "kmem_",
+    "kmalloc",
+    "kfree",
 ];
 
 /// The fewest bytes that hold a bit field within its word: bytes to skip, the field in them, their size.
@@ -124,7 +152,9 @@ impl Builder<'_, '_> {
                     ProgramKind::TracingRawTracepoint => {
                         let name = self.tracepoint.as_str();
                         let known = NEVER_NULL.iter().any(|prefix| name.starts_with(prefix));
-                        let listed = |(listed, at): &(&str, u32)| *listed == name && i64::from(*at) * 8 == place.offset;
+                        let listed = |(listed, at): &(&str, u32)| {
+                            *listed == name && i64::from(*at) * 8 == place.offset
+                        };
                         !known || NULLABLE.iter().any(listed)
                     }
                     // Iterators end with a null object.
@@ -359,7 +389,8 @@ impl Builder<'_, '_> {
             }
             Where::Trusted(pointer, offset) => {
                 let words = Self::words(size, &[to.offset, offset as i32]);
-                let flat = matches!(ty, Type::Array { element, .. } if element.is_scalar()) || matches!(ty, Type::String(_));
+                let flat = matches!(ty, Type::Array { element, .. } if element.is_scalar())
+                    || matches!(ty, Type::String(_));
                 if flat && words.len() <= 8 && i16::try_from(offset + i64::from(size)).is_ok() {
                     for (at, word) in words {
                         let v = self.load_from(word, LirBase::V(pointer), offset as i32 + at as i32, true);

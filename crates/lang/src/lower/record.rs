@@ -29,11 +29,14 @@ impl Builder<'_, '_> {
         let layout = self.shared.schema.records[record.0 as usize].clone();
         // Texts of run-time length would leave bytes of a stack record undefined.
         let fixed = values.iter().all(|value| match &value.ty {
-            Type::String(size) => matches!(value.kind, ExprKind::Str(_)) || *size <= ALWAYS_PADDED && !is_read(value),
+            Type::String(size) => {
+                matches!(value.kind, ExprKind::Str(_)) || *size <= ALWAYS_PADDED && !is_read(value)
+            }
             Type::Buffer(_) => false,
             _ => true,
         });
-        let record_memory = if fixed && layout.max_size <= STACK_OBJECT * 2 && self.stack_has(layout.max_size) {
+        let record_memory = if fixed && layout.max_size <= STACK_OBJECT * 2 && self.stack_has(layout.max_size)
+        {
             Mem::stack(self.stack_object(layout.max_size))
         } else {
             self.record_memory(&layout)
@@ -88,8 +91,8 @@ impl Builder<'_, '_> {
             }
         }
         let from = self.address(memory);
-        let result =
-            self.call(id::RINGBUF_OUTPUT, vec![Source::Map(RING), from, length.into(), Val::Imm(wake).into()]);
+        let result = self
+            .call(id::RINGBUF_OUTPUT, vec![Source::Map(RING), from, length.into(), Val::Imm(wake).into()]);
         if self.shared.counter(Counter::RingFull(record)).is_some() {
             let (full, end) = (self.cold_block(), self.new_block());
             self.branch(JumpOp::Ne, result.into(), Val::Imm(0), full, end);

@@ -131,7 +131,8 @@ impl Builder<'_, '_> {
     /// A loop over `0..count` that the verifier walks: `body` gets the index and the block that leaves.
     pub fn counted(&mut self, count: u32, body: impl FnOnce(&mut Self, V, crate::lir::BlockId)) {
         let index = self.set(Val::Imm(0));
-        let (head, inner, next, end) = (self.new_block(), self.new_block(), self.new_block(), self.new_block());
+        let (head, inner, next, end) =
+            (self.new_block(), self.new_block(), self.new_block(), self.new_block());
         self.goto_and_switch(head);
         self.branch(JumpOp::Ge, index.into(), Val::Imm(count.into()), end, inner);
         self.switch(inner);

@@ -42,7 +42,9 @@ impl Run {
         let program = &self.compiled.image.programs[0];
         match self.machine.run(&program.instructions, &mut context) {
             Ok(ran) => ran,
-            Err(fault) => panic!("{fault}\n{}\n{}", self.compiled.lir(), bpf::text::listing(&program.instructions)),
+            Err(fault) => {
+                panic!("{fault}\n{}\n{}", self.compiled.lir(), bpf::text::listing(&program.instructions))
+            }
         }
     }
 
@@ -82,7 +84,12 @@ fn a_count_is_kept_for_each_cpu() {
     run.run(&[]);
     let ran = run.run(&[]);
     assert_eq!((run.words(0, 0, 1), run.words(0, 1, 1)), (vec![1], vec![2]));
-    assert!(ran.steps <= 11, "{}\n{}", ran.steps, bpf::text::listing(&run.compiled.image.programs[0].instructions));
+    assert!(
+        ran.steps <= 11,
+        "{}\n{}",
+        ran.steps,
+        bpf::text::listing(&run.compiled.image.programs[0].instructions)
+    );
 }
 
 #[test]
@@ -97,7 +104,12 @@ fn a_full_map_is_counted() {
     assert_eq!((run.counter(0, 0), run.counter(1, 0)), (2, 0));
     run.machine.world.tgid = 7;
     let ran = run.run(&[]);
-    assert!(ran.steps <= 14, "{}\n{}", ran.steps, bpf::text::listing(&run.compiled.image.programs[0].instructions));
+    assert!(
+        ran.steps <= 14,
+        "{}\n{}",
+        ran.steps,
+        bpf::text::listing(&run.compiled.image.programs[0].instructions)
+    );
 }
 
 #[test]
@@ -235,7 +247,9 @@ fn filters_and_strings() {
     assert_eq!(run.words(0, 0, 1), [1]);
     assert_eq!(run.words(1, 0, 1), [u64::MAX]);
 
-    for (text, expected) in [("/usr/bin/bash", 1), ("/usr/local/bin/bush", 1), ("/usr/bash", 0), ("/usr/bin/bashx", 0)] {
+    for (text, expected) in
+        [("/usr/bin/bash", 1), ("/usr/local/bin/bush", 1), ("/usr/bash", 0), ("/usr/bin/bashx", 0)]
+    {
         let mut run = Run::sample("glob");
         run.machine.world.place(0xffff_0000_0000_0000, format!("{text}\0").into_bytes());
         run.run(&[0xffff_0000_0000_0000]);
@@ -331,10 +345,15 @@ fn outcome(compiled: &Compiled, contexts: &[[u64; 8]], texts: &[(u64, Vec<u8>)])
             panic!("{fault}\n{}\n{}", compiled.lir(), bpf::text::listing(&program.instructions));
         }
     }
-    let maps = compiled.image.maps.iter().enumerate().filter(|(_, spec)| spec.kind.hashed()).map(|(at, _)| {
-        let at = at as u32;
-        machine.keys(at).into_iter().map(|key| (key.clone(), machine.value(at, &key, 0).unwrap().to_vec())).collect()
-    });
+    let maps =
+        compiled.image.maps.iter().enumerate().filter(|(_, spec)| spec.kind.hashed()).map(|(at, _)| {
+            let at = at as u32;
+            machine
+                .keys(at)
+                .into_iter()
+                .map(|key| (key.clone(), machine.value(at, &key, 0).unwrap().to_vec()))
+                .collect()
+        });
     let maps = maps.collect();
     (machine.value(0, &[0; 4], 0).unwrap().to_vec(), maps, machine.drain())
 }
@@ -362,7 +381,8 @@ fn random_programs_do_the_same_however_they_are_compiled() {
         let mut outcomes = Vec::new();
         for (v4, optimised) in [(true, true), (false, true), (true, false)] {
             let without: &[Feature] = if v4 { &[] } else { &[Feature::InstructionsV4] };
-            let compiled = match super::image::compile_with(&sample.program, &facts(without), None, optimised) {
+            let compiled = match super::image::compile_with(&sample.program, &facts(without), None, optimised)
+            {
                 Ok(compiled) => compiled,
                 // Unoptimised code of a large program may not fit the stack.
                 Err(error) if !optimised => {

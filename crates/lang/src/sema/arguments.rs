@@ -16,7 +16,11 @@ impl<'a> Checker<'a> {
 
     pub(super) fn no_args(&mut self, span: Span) -> Expr {
         let Some(variant) = self.body.variant else {
-            return self.error(Code::NotInThisProbe, span, "args is known in probes only: hand values to the fn");
+            return self.error(
+                Code::NotInThisProbe,
+                span,
+                "args is known in probes only: hand values to the fn",
+            );
         };
         let provider = variant.probe_type.provider();
         let finding = Diagnostic::error(
@@ -29,9 +33,13 @@ impl<'a> Checker<'a> {
             ProbeType::Uprobe | ProbeType::Usdt => {
                 finding.help("use arg0, arg1, …; names need debug information in the binary")
             }
-            ProbeType::Kretprobe | ProbeType::Uretprobe => finding.help("keep them in a map at function entry"),
+            ProbeType::Kretprobe | ProbeType::Uretprobe => {
+                finding.help("keep them in a map at function entry")
+            }
             ProbeType::Iter => finding.help("use ctx"),
-            ProbeType::Tracepoint => finding.help("the tracepoint's format could not be read: see lotse doctor"),
+            ProbeType::Tracepoint => {
+                finding.help("the tracepoint's format could not be read: see lotse doctor")
+            }
             _ => finding,
         };
         self.report(finding)
@@ -55,7 +63,8 @@ impl<'a> Checker<'a> {
             Args::Raw { signature, typed } => {
                 let found = signature.parameters.iter().position(|(have, _)| have == name);
                 let Some(position) = found else {
-                    let names: Vec<&str> = signature.parameters.iter().map(|(name, _)| name.as_str()).collect();
+                    let names: Vec<&str> =
+                        signature.parameters.iter().map(|(name, _)| name.as_str()).collect();
                     return Value::Expr(self.no_argument(name, name_span, &names));
                 };
                 self.slot(position, &signature.parameters[position].1.clone(), *typed, span)
@@ -63,7 +72,8 @@ impl<'a> Checker<'a> {
             Args::Registers(Some(signature)) => {
                 let found = signature.parameters.iter().position(|(have, _)| have == name);
                 let Some(position) = found else {
-                    let names: Vec<&str> = signature.parameters.iter().map(|(name, _)| name.as_str()).collect();
+                    let names: Vec<&str> =
+                        signature.parameters.iter().map(|(name, _)| name.as_str()).collect();
                     return Value::Expr(self.no_argument(name, name_span, &names));
                 };
                 if matches!(variant.probe_type, ProbeType::Kretprobe | ProbeType::Uretprobe) {
@@ -83,7 +93,9 @@ impl<'a> Checker<'a> {
                 let value = self.over_raw(view, span, |this| this.rvalue(expr));
                 let declared = format.field(name).map(|field| self.field_type(field, variant.space));
                 match declared {
-                    Some(Some(ty)) if ty.is_scalar() && value.ty.is_scalar() => Value::Expr(self.cast_to(value, &ty, span)),
+                    Some(Some(ty)) if ty.is_scalar() && value.ty.is_scalar() => {
+                        Value::Expr(self.cast_to(value, &ty, span))
+                    }
                     _ => Value::Expr(value),
                 }
             }
@@ -107,7 +119,11 @@ impl<'a> Checker<'a> {
     }
 
     pub(super) fn no_argument(&mut self, name: &str, span: Span, names: &[&str]) -> Expr {
-        let probe = self.body.variant.and_then(|variant| variant.targets.first()).map_or(String::new(), |t| t.name.clone());
+        let probe = self
+            .body
+            .variant
+            .and_then(|variant| variant.targets.first())
+            .map_or(String::new(), |t| t.name.clone());
         let finding =
             Diagnostic::error(Code::UnknownField, self.at(span), format!("{probe} has no argument '{name}'"));
         let finding = match crate::diagnostic::did_you_mean(name, names.iter().copied()) {
@@ -125,7 +141,8 @@ impl<'a> Checker<'a> {
                 Type::Pointer { to: to.clone(), space: Space::Btf }
             }
             Type::Record(_) | Type::Array { .. } => {
-                let message = format!("this argument is a {} by value, which cannot be read here", self.show(ty));
+                let message =
+                    format!("this argument is a {} by value, which cannot be read here", self.show(ty));
                 return Value::Expr(self.error(Code::NotInThisProbe, span, message));
             }
             Type::Void => Type::U64,
@@ -160,7 +177,9 @@ impl<'a> Checker<'a> {
         let to_space = |ty| if user_tag || space == Space::User { in_user_space(ty) } else { ty };
         let named = super::layout::c_type(&field.type_name, self.resolver);
         let by_size = |size: u32| match size {
-            1 | 2 | 4 | 8 => Some(Type::Integer(Integer { bytes: size as u8, signed: field.signed, names: None })),
+            1 | 2 | 4 | 8 => {
+                Some(Type::Integer(Integer { bytes: size as u8, signed: field.signed, names: None }))
+            }
             _ => None,
         };
         match field.shape {
@@ -168,14 +187,17 @@ impl<'a> Checker<'a> {
                 // System calls' arguments have 8 bytes each whatever their type: the low bytes are the value.
                 Some(ty) if ty.is_scalar() && ty.size() <= field.size => Some(to_space(ty)),
                 Some(ty @ Type::Record(_)) if ty.size() == field.size => Some(ty),
-                _ => by_size(field.size).or(Some(Type::Array { element: Box::new(Type::unsigned(1)), count: field.size })),
+                _ => by_size(field.size)
+                    .or(Some(Type::Array { element: Box::new(Type::unsigned(1)), count: field.size })),
             },
             FieldShape::Array { length } => {
                 let each = field.size.checked_div(length).unwrap_or(1);
                 let element = named.filter(|ty| ty.size() == each).map(to_space).or_else(|| by_size(each))?;
                 Some(Type::Array { element: Box::new(element), count: length })
             }
-            FieldShape::DataLoc | FieldShape::RelLoc if field.is_text() => Some(Type::String(self.config.max_strlen)),
+            FieldShape::DataLoc | FieldShape::RelLoc if field.is_text() => {
+                Some(Type::String(self.config.max_strlen))
+            }
             FieldShape::DataLoc | FieldShape::RelLoc => {
                 let element = named.filter(|ty| ty.size() > 0).unwrap_or(Type::unsigned(1));
                 Some(Type::pointer(element, Space::Context))
@@ -183,9 +205,16 @@ impl<'a> Checker<'a> {
         }
     }
 
-    pub(super) fn tracepoint_field(&mut self, format: &EventFormat, name: &str, name_span: Span, span: Span) -> Value {
+    pub(super) fn tracepoint_field(
+        &mut self,
+        format: &EventFormat,
+        name: &str,
+        name_span: Span,
+        span: Span,
+    ) -> Value {
         let Some(field) = format.field(name) else {
-            let names: Vec<&str> = format.fields.iter().filter(|f| !f.common).map(|f| f.name.as_str()).collect();
+            let names: Vec<&str> =
+                format.fields.iter().filter(|f| !f.common).map(|f| f.name.as_str()).collect();
             return Value::Expr(self.no_argument(name, name_span, &names));
         };
         let space = self.body.variant.map_or(Space::Kernel, |variant| variant.space);

@@ -61,12 +61,8 @@ impl<'a> Checker<'a> {
         let converted = if joined { self.fit(value.clone(), &ty) } else { None };
         let Some(value) = converted else {
             let have = self.body.locals[local.0 as usize].clone();
-            let message = format!(
-                "{} is a {} and cannot hold a {}",
-                have.name,
-                self.show(&ty),
-                self.show(&value.ty)
-            );
+            let message =
+                format!("{} is a {} and cannot hold a {}", have.name, self.show(&ty), self.show(&value.ty));
             let finding = Diagnostic::error(Code::TypeMismatch, self.at(span), message);
             self.report(finding.note(have.span, "its type comes from here"));
             return;
@@ -93,7 +89,11 @@ impl<'a> Checker<'a> {
         let converted = self.coerce(value, ty)?;
         // A declared type does not take what would be cut.
         match (&from, &settle(ty.clone())) {
-            (Type::Integer(a), Type::Integer(b)) if a.bytes > b.bytes && constant(&converted).is_none() && !is_literal(&from) => None,
+            (Type::Integer(a), Type::Integer(b))
+                if a.bytes > b.bytes && constant(&converted).is_none() && !is_literal(&from) =>
+            {
+                None
+            }
             _ => Some(converted),
         }
     }
@@ -115,7 +115,9 @@ impl<'a> Checker<'a> {
                 self.assign_bound(bound, op, value, frame, span, out);
             }
             ast::ExprKind::Variable(name) => self.assign_local(name, target.span, op, value, span, out),
-            ast::ExprKind::Map { name, key } => self.assign_map(name, key.as_deref(), target.span, op, value, span, out),
+            ast::ExprKind::Map { name, key } => {
+                self.assign_map(name, key.as_deref(), target.span, op, value, span, out)
+            }
             ast::ExprKind::Deref(inner) => {
                 let pointer = self.rvalue(inner);
                 if is_unknown(&pointer) {
@@ -139,7 +141,8 @@ impl<'a> Checker<'a> {
                 match self.coerce(value.clone(), &ty) {
                     Some(value) => self.push(out, StatementKind::Store { place: place.place, value }, span),
                     None => {
-                        let message = format!("a {} cannot be stored as {}", self.show(&value.ty), self.show(&ty));
+                        let message =
+                            format!("a {} cannot be stored as {}", self.show(&value.ty), self.show(&ty));
                         self.error(Code::TypeMismatch, span, message);
                     }
                 }
@@ -175,7 +178,8 @@ impl<'a> Checker<'a> {
                     None => {
                         // The macro gives the caller's variable its first value.
                         let value = self.in_frame(value_frame, |this| this.rvalue(value));
-                        let local = self.in_frame(bound.frame, |this| this.declare_local(name, bound.expr.span));
+                        let local =
+                            self.in_frame(bound.frame, |this| this.declare_local(name, bound.expr.span));
                         self.set_local(local, value, span, out);
                     }
                 }
@@ -193,7 +197,13 @@ impl<'a> Checker<'a> {
     }
 
     /// The value to assign: for a compound assignment the operator's result.
-    pub(super) fn operand(&mut self, have: Expr, op: Option<BinaryOp>, value: &'a ast::Expr, span: Span) -> Expr {
+    pub(super) fn operand(
+        &mut self,
+        have: Expr,
+        op: Option<BinaryOp>,
+        value: &'a ast::Expr,
+        span: Span,
+    ) -> Expr {
         let value = self.rvalue(value);
         match op {
             None => value,
@@ -250,7 +260,9 @@ impl<'a> Checker<'a> {
     /// The aggregate an expression calls, if it does.
     pub(super) fn aggregate_call(&self, value: &'a ast::Expr) -> Option<&'a str> {
         match &value.kind {
-            ast::ExprKind::Call { name, .. } if builtins::is_aggregate(&name.text) && !self.is_macro(&name.text) => {
+            ast::ExprKind::Call { name, .. }
+                if builtins::is_aggregate(&name.text) && !self.is_macro(&name.text) =>
+            {
                 Some(&name.text)
             }
             _ => None,
@@ -278,7 +290,8 @@ impl<'a> Checker<'a> {
             && self.aggregate_call(value).is_some()
         {
             let Some((map, key)) = self.map_and_key(name, key, map_span) else { return };
-            let Some((aggregate, update)) = builtins::aggregate(self, &function.text, arguments, value.span) else {
+            let Some((aggregate, update)) = builtins::aggregate(self, &function.text, arguments, value.span)
+            else {
                 return;
             };
             if !self.join_value(map, &aggregate, map_span) {
@@ -306,11 +319,17 @@ impl<'a> Checker<'a> {
                     Some(MapValue::Plain(_)) => {}
                     None => {
                         // `@x += 1` alone makes @x an integer (or leaves that to another assignment).
-                        let start = if value.ty.is_integral() { super::types::LITERAL } else { value.ty.clone() };
+                        let start =
+                            if value.ty.is_integral() { super::types::LITERAL } else { value.ty.clone() };
                         self.join_value(map, &MapValue::Plain(start), map_span);
                     }
                     Some(aggregate) => {
-                        let message = format!("{} holds a {}, so '{}=' does not work on it", info.name, aggregate_name(aggregate), operator(op));
+                        let message = format!(
+                            "{} holds a {}, so '{}=' does not work on it",
+                            info.name,
+                            aggregate_name(aggregate),
+                            operator(op)
+                        );
                         self.error(Code::BadOperands, span, message);
                         return;
                     }

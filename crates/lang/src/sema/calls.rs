@@ -34,7 +34,8 @@ impl<'a> Checker<'a> {
         let mut names: Vec<&str> = builtins::names().collect();
         names.extend(self.macros.keys().copied());
         names.extend(self.functions.iter().map(|function| function.name.text.as_str()));
-        let finding = Diagnostic::error(Code::UnknownFunction, self.at(name.span), message).suggest(&name.text, names);
+        let finding =
+            Diagnostic::error(Code::UnknownFunction, self.at(name.span), message).suggest(&name.text, names);
         Value::Expr(self.report(finding))
     }
 
@@ -94,7 +95,9 @@ impl<'a> Checker<'a> {
                     }
                 })
         };
-        let exact = |found: &&&'a ast::Macro| found.parameters.iter().filter(|p| p.text.starts_with(['$', '@'])).count();
+        let exact = |found: &&&'a ast::Macro| {
+            found.parameters.iter().filter(|p| p.text.starts_with(['$', '@'])).count()
+        };
         let strict = candidates.iter().filter(|found| fits(found, false)).max_by_key(exact);
         // Before 0.24 a `$x` took any expression, which the macro then only read.
         strict.or_else(|| candidates.iter().find(|found| fits(found, true))).copied()
@@ -133,7 +136,8 @@ impl<'a> Checker<'a> {
         let forms: Vec<String> = candidates
             .iter()
             .map(|found| {
-                let names: Vec<&str> = found.parameters.iter().map(|parameter| parameter.text.as_str()).collect();
+                let names: Vec<&str> =
+                    found.parameters.iter().map(|parameter| parameter.text.as_str()).collect();
                 format!("{name}({})", names.join(", "))
             })
             .collect();
@@ -182,7 +186,8 @@ impl<'a> Checker<'a> {
             match self.coerce(value.clone(), ty) {
                 Some(value) => values.push(value),
                 None => {
-                    let message = format!("a {} is needed here, not a {}", self.show(ty), self.show(&value.ty));
+                    let message =
+                        format!("a {} is needed here, not a {}", self.show(ty), self.show(&value.ty));
                     return self.error(Code::TypeMismatch, value.span, message);
                 }
             }

@@ -24,9 +24,9 @@ pub fn signal(name: &str) -> Option<u32> {
 }
 
 const SIGNALS: &[&str] = &[
-    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",
-    "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO",
-    "PWR", "SYS",
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
+    "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
+    "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
 /// Sorted by name.
@@ -211,7 +211,10 @@ mod tests {
         for pair in TABLE.windows(2) {
             assert!(pair[0].0 < pair[1].0, "{} {}", pair[0].0, pair[1].0);
         }
-        assert_eq!((signal("SIGKILL"), signal("KILL"), signal("SIGSYS"), signal("SIGX")), (Some(9), Some(9), Some(31), None));
+        assert_eq!(
+            (signal("SIGKILL"), signal("KILL"), signal("SIGSYS"), signal("SIGX")),
+            (Some(9), Some(9), Some(31), None)
+        );
         assert_eq!(find("AF_INET6", &bpf::facts::SavedFacts::default()), Some(10));
     }
 }

@@ -14,10 +14,13 @@ pub fn join(left: &Type, right: &Type) -> Option<Type> {
     Some(match (left, right) {
         (Type::Void, other) | (other, Type::Void) => other.clone(),
         (Type::Integer(_), Type::Integer(_)) => join_integers(left, right)?,
-        (Type::Bool, other @ Type::Integer(_)) | (other @ Type::Integer(_), Type::Bool) => settle(other.clone()),
+        (Type::Bool, other @ Type::Integer(_)) | (other @ Type::Integer(_), Type::Bool) => {
+            settle(other.clone())
+        }
         (Type::String(a), Type::String(b)) => Type::String(*a.max(b)),
         (Type::Buffer(a), Type::Buffer(b)) => Type::Buffer(*a.max(b)),
-        (Type::String(a), Type::Array { element, count }) | (Type::Array { element, count }, Type::String(a))
+        (Type::String(a), Type::Array { element, count })
+        | (Type::Array { element, count }, Type::String(a))
             if **element == Type::signed(1) =>
         {
             Type::String((count + 1).max(*a))
@@ -28,12 +31,17 @@ pub fn join(left: &Type, right: &Type) -> Option<Type> {
             } else if **b == Type::Void || a == b {
                 a.clone()
             } else {
-                Box::new(join(a, b).filter(|_| matches!((&**a, &**b), (Type::Pointer { .. }, Type::Pointer { .. })))?)
+                Box::new(
+                    join(a, b)
+                        .filter(|_| matches!((&**a, &**b), (Type::Pointer { .. }, Type::Pointer { .. })))?,
+                )
             };
             Type::Pointer { to, space: join_spaces(*s, *t)? }
         }
         // A literal 0 is the null pointer.
-        (pointer @ Type::Pointer { .. }, other) | (other, pointer @ Type::Pointer { .. }) if is_literal(other) => {
+        (pointer @ Type::Pointer { .. }, other) | (other, pointer @ Type::Pointer { .. })
+            if is_literal(other) =>
+        {
             pointer.clone()
         }
         (Type::Stack(a), Type::Stack(b)) if a.user == b.user => {
@@ -169,7 +177,9 @@ impl<'a> Checker<'a> {
     pub fn decay(&self, expr: Expr) -> Expr {
         match &expr.ty {
             Type::Array { element, count }
-                if **element == Type::signed(1) && *count > 0 && matches!(expr.kind, ExprKind::Read { .. }) =>
+                if **element == Type::signed(1)
+                    && *count > 0
+                    && matches!(expr.kind, ExprKind::Read { .. }) =>
             {
                 let ty = Type::String(text_size(&expr, *count));
                 let span = expr.span;
@@ -206,17 +216,22 @@ impl<'a> Checker<'a> {
                 None => cast(Cast::Truth, expr),
             },
             (Type::Pointer { .. }, Type::Pointer { .. }) => Some(Expr { ty: to, ..expr }),
-            (Type::Integer(_), Type::Pointer { .. }) if constant(&expr) == Some(0) => Some(Expr { ty: to, ..expr }),
+            (Type::Integer(_), Type::Pointer { .. }) if constant(&expr) == Some(0) => {
+                Some(Expr { ty: to, ..expr })
+            }
             (Type::String(from), Type::String(room)) => match &expr.kind {
                 ExprKind::Str(_) if from <= room => Some(Expr { ty: to, ..expr }),
                 _ => cast(Cast::Resize, expr),
             },
             (Type::Buffer(_), Type::Buffer(_)) => cast(Cast::Resize, expr),
-            (Type::Array { element, .. }, Type::String(_)) if **element == Type::signed(1) => cast(Cast::Text, expr),
+            (Type::Array { element, .. }, Type::String(_)) if **element == Type::signed(1) => {
+                cast(Cast::Text, expr)
+            }
             (Type::Stack(a), Type::Stack(b)) if a.user == b.user => Some(Expr { ty: to, ..expr }),
             (Type::Tuple(from), Type::Tuple(fields)) if from.len() == fields.len() => {
                 let order = by_name(fields, from);
-                let moved = order.as_ref().is_some_and(|order| order.iter().enumerate().any(|(i, at)| i != *at));
+                let moved =
+                    order.as_ref().is_some_and(|order| order.iter().enumerate().any(|(i, at)| i != *at));
                 let ExprKind::Tuple(mut values) = expr.kind else {
                     return if moved { None } else { cast(Cast::Fields, expr) };
                 };

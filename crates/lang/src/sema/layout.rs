@@ -197,7 +197,9 @@ impl Layout<'_, '_> {
         let bits = match &member.bits {
             None => None,
             Some(expr) => match (self.constant(expr), &ty) {
-                (Some(bits), Type::Integer(_) | Type::Bool) if bits >= 0 && bits <= i64::from(ty.size()) * 8 => {
+                (Some(bits), Type::Integer(_) | Type::Bool)
+                    if bits >= 0 && bits <= i64::from(ty.size()) * 8 =>
+                {
                     Some(bits as u8)
                 }
                 _ => {
@@ -227,8 +229,12 @@ impl Layout<'_, '_> {
             TypeKind::Pointer(to) => {
                 // A pointer needs nothing of what it points to.
                 let inner = match &to.kind {
-                    TypeKind::Struct(name) => self.resolver.record(name, false).map_or(Type::Void, Type::Record),
-                    TypeKind::Union(name) => self.resolver.record(name, true).map_or(Type::Void, Type::Record),
+                    TypeKind::Struct(name) => {
+                        self.resolver.record(name, false).map_or(Type::Void, Type::Record)
+                    }
+                    TypeKind::Union(name) => {
+                        self.resolver.record(name, true).map_or(Type::Void, Type::Record)
+                    }
                     _ => self.named(to)?,
                 };
                 Some(Type::pointer(inner, Space::Kernel))
@@ -257,7 +263,8 @@ impl Layout<'_, '_> {
             next = next.wrapping_add(1);
         }
         let signed = values.iter().any(|(_, value)| *value < 0);
-        let wide = values.iter().any(|(_, value)| *value > i64::from(u32::MAX) || *value < i64::from(i32::MIN));
+        let wide =
+            values.iter().any(|(_, value)| *value > i64::from(u32::MAX) || *value < i64::from(i32::MIN));
         let integer = Integer { bytes: if wide { 8 } else { 4 }, signed, names: None };
         let name = found.name.as_ref().map_or("", |name| name.text.as_str());
         let id = self.resolver.add_enum(Enumeration { name: name.into(), values: values.clone() });
@@ -361,7 +368,9 @@ mod tests {
         assert_eq!(laid_out("struct s { struct s x; };", "s"), "this member's type is not complete here");
         assert_eq!(laid_out("struct s { int a; }; struct s { int b; };", "s"), "'s' is defined twice");
         assert_eq!(laid_out("struct s { nothing a; };", "s"), "'nothing' is not a type known here");
-        assert_eq!(laid_out("typedef unsigned char u; struct s { u a[2]; u b : 9; };", "s"),
-            "a bit field's width has to be a constant within its integer type");
+        assert_eq!(
+            laid_out("typedef unsigned char u; struct s { u a[2]; u b : 9; };", "s"),
+            "a bit field's width has to be a constant within its integer type"
+        );
     }
 }

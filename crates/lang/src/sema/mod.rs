@@ -48,7 +48,12 @@ use uses::Macros;
 const MOST_PASSES: usize = 24;
 
 /// Checks a program. `None` when it has errors, which are among the findings.
-pub fn check(ast: &Ast, facts: &dyn KernelFacts, options: &Options<'_>, findings: &Findings) -> Option<hir::Program> {
+pub fn check(
+    ast: &Ast,
+    facts: &dyn KernelFacts,
+    options: &Options<'_>,
+    findings: &Findings,
+) -> Option<hir::Program> {
     let config = settings(ast, options, findings);
     let resolver = Resolver::new(facts);
     layout::declare(ast, &resolver, findings);
@@ -84,7 +89,9 @@ pub fn check(ast: &Ast, facts: &dyn KernelFacts, options: &Options<'_>, findings
     };
     let mut variants = expander.expand(&probe_items, &macros);
     if !options.keep_tests {
-        variants.retain(|variant| !matches!(variant.probe_type, probes::ProbeType::Test | probes::ProbeType::Bench));
+        variants.retain(|variant| {
+            !matches!(variant.probe_type, probes::ProbeType::Test | probes::ProbeType::Bench)
+        });
     }
     serve_or_fall_back(&mut variants, &resolver, facts, options, &config);
     let mut checker = Checker::new(&resolver, facts, options, &config, findings, &macros, &functions);
@@ -129,8 +136,11 @@ fn settings(ast: &Ast, options: &Options<'_>, findings: &Findings) -> Config {
             None => {
                 let name = &setting.name.text;
                 let names = crate::config::VARIABLES.iter().map(|(name, _)| *name);
-                let finding =
-                    Diagnostic::error(Code::UnknownConfig, setting.name.span, format!("there is no setting '{name}'"));
+                let finding = Diagnostic::error(
+                    Code::UnknownConfig,
+                    setting.name.span,
+                    format!("there is no setting '{name}'"),
+                );
                 findings.add(finding.suggest(&crate::config::canonical_name(name), names));
             }
         }
@@ -138,7 +148,11 @@ fn settings(ast: &Ast, options: &Options<'_>, findings: &Findings) -> Config {
     // The environment overrides the program.
     for (name, value) in &options.settings {
         if let Some(Err(why)) = config.set(name, &Setting::from_text(value)) {
-            findings.add(Diagnostic::error(Code::BadConfig, crate::source::Span::NONE, format!("{name} {why}")));
+            findings.add(Diagnostic::error(
+                Code::BadConfig,
+                crate::source::Span::NONE,
+                format!("{name} {why}"),
+            ));
         }
     }
     config
@@ -149,14 +163,16 @@ fn macros<'a>(ast: &'a Ast, findings: &Findings) -> Macros<'a> {
     for item in &ast.items {
         let Item::Macro(found) = item else { continue };
         let kinds = |found: &ast::Macro| -> Vec<char> {
-            let kind = |name: &ast::Text| name.text.chars().next().filter(|c| "$@".contains(*c)).unwrap_or(' ');
+            let kind =
+                |name: &ast::Text| name.text.chars().next().filter(|c| "$@".contains(*c)).unwrap_or(' ');
             found.parameters.iter().map(kind).collect()
         };
         let all = macros.entry(&found.name.text).or_default();
         if let Some(have) = all.iter().find(|have| kinds(have) == kinds(found)) {
             let message = format!("the macro '{}' is defined twice for the same arguments", found.name.text);
             findings.add(
-                Diagnostic::error(Code::Duplicate, found.name.span, message).note(have.name.span, "first defined here"),
+                Diagnostic::error(Code::Duplicate, found.name.span, message)
+                    .note(have.name.span, "first defined here"),
             );
         }
         all.push(found);
@@ -237,7 +253,8 @@ fn check_functions<'a>(checker: &mut Checker<'a>, functions: &'a [&'a ast::Funct
         let result = checker.type_of(&function.result).unwrap_or(Type::Void);
         for ((name, _), ty) in function.parameters.iter().zip(&parameters) {
             if !ty.is_scalar() {
-                let message = format!("a fn takes integers and pointers, and {} is a {}", name.text, checker.show(ty));
+                let message =
+                    format!("a fn takes integers and pointers, and {} is a {}", name.text, checker.show(ty));
                 checker.error(Code::TypeMismatch, name.span, message);
             }
         }
@@ -361,14 +378,20 @@ fn function_body<'a>(checker: &mut Checker<'a>, function: &'a ast::Function, res
     match checker.coerce(value.clone(), result) {
         Some(value) => block.push(hir::Statement { kind: hir::StatementKind::Return(Some(value)), span }),
         None => {
-            let message = format!("this fn returns {}, not a {}", checker.show(result), checker.show(&value.ty));
+            let message =
+                format!("this fn returns {}, not a {}", checker.show(result), checker.show(&value.ty));
             checker.error(Code::BadReturn, span, message);
         }
     }
     block
 }
 
-fn finish(checker: Checker<'_>, variants: &[Variant], config: &Config, findings: &Findings) -> Option<Box<Schema>> {
+fn finish(
+    checker: Checker<'_>,
+    variants: &[Variant],
+    config: &Config,
+    findings: &Findings,
+) -> Option<Box<Schema>> {
     let mut maps = Vec::new();
     for info in &checker.maps {
         let (key, value) = match (&info.key, &info.value) {
@@ -399,8 +422,11 @@ fn finish(checker: Checker<'_>, variants: &[Variant], config: &Config, findings:
         let (storage, capacity) = match (info.declared, &key) {
             (Some((declared, capacity)), Some(_)) => {
                 if declared.per_cpu() != value.is_aggregate() {
-                    let (is, needs) =
-                        if value.is_aggregate() { ("aggregates", "percpuhash or percpulruhash") } else { ("plain values", "hash or lruhash") };
+                    let (is, needs) = if value.is_aggregate() {
+                        ("aggregates", "percpuhash or percpulruhash")
+                    } else {
+                        ("plain values", "hash or lruhash")
+                    };
                     let message = format!("{} holds {is}, which need {needs}", info.name);
                     findings.add(Diagnostic::error(Code::BadMapDeclaration, info.span, message));
                 }
@@ -421,7 +447,11 @@ fn finish(checker: Checker<'_>, variants: &[Variant], config: &Config, findings:
             findings.add(Diagnostic::error(Code::TooLarge, info.span, message));
         }
         if storage.per_cpu() && value.size() > 32 * 1024 {
-            let message = format!("a value of {} has {} bytes; on each CPU 32 KiB is the most", info.name, value.size());
+            let message = format!(
+                "a value of {} has {} bytes; on each CPU 32 KiB is the most",
+                info.name,
+                value.size()
+            );
             findings.add(Diagnostic::error(Code::TooLarge, info.span, message));
         }
         if let Some(key) = &key {
@@ -475,9 +505,9 @@ fn finish(checker: Checker<'_>, variants: &[Variant], config: &Config, findings:
 fn kernel_pointers(ty: Type) -> Type {
     match ty {
         Type::Pointer { to, space: Space::Btf } => Type::Pointer { to, space: Space::Kernel },
-        Type::Tuple(fields) => {
-            Type::named_tuple(fields.iter().map(|field| (field.name.clone(), kernel_pointers(field.ty.clone()))))
-        }
+        Type::Tuple(fields) => Type::named_tuple(
+            fields.iter().map(|field| (field.name.clone(), kernel_pointers(field.ty.clone()))),
+        ),
         other => other,
     }
 }
@@ -514,6 +544,7 @@ fn stack_maps(maps: &[schema::Map], records: &[schema::EmittedRecord]) -> Vec<sc
 
 /// A name the kernel accepts in front, unique by its number.
 fn program_name(probe: &str, index: usize) -> String {
-    let clean: String = probe.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(100).collect();
+    let clean: String =
+        probe.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(100).collect();
     format!("{clean}_{}", index + 1)
 }

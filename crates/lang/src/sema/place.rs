@@ -50,7 +50,11 @@ impl<'a> Checker<'a> {
     pub(super) fn read_place(&mut self, value: PlaceValue) -> Expr {
         let PlaceValue { place, ty, bits, span } = value;
         if ty == Type::Void {
-            return self.error(Code::NotAPointer, span, "this has no type that could be read: cast the pointer first");
+            return self.error(
+                Code::NotAPointer,
+                span,
+                "this has no type that could be read: cast the pointer first",
+            );
         }
         if ty.size() == 0 && matches!(ty, Type::Record(_)) {
             let message = format!("{} is only declared in this kernel's types, not defined", self.show(&ty));
@@ -60,7 +64,8 @@ impl<'a> Checker<'a> {
         let ty = match ty {
             Type::Pointer { to, space: Space::Kernel } => {
                 let object = matches!(*to, Type::Record(_)) && place.indexes.is_empty();
-                let iterator = self.body.variant.is_some_and(|variant| matches!(variant.args, Args::Iterator(_)));
+                let iterator =
+                    self.body.variant.is_some_and(|variant| matches!(variant.args, Args::Iterator(_)));
                 let space = match place.space() {
                     Space::User => Space::User,
                     Space::Context if iterator && object => Space::Btf,
@@ -153,7 +158,8 @@ impl<'a> Checker<'a> {
                 Value::Place(PlaceValue { place: pointer_place(pointer), ty, bits: None, span })
             }
             Type::Pointer { .. } => {
-                let finding = Diagnostic::error(Code::NotAPointer, self.at(span), "a void pointer cannot be followed");
+                let finding =
+                    Diagnostic::error(Code::NotAPointer, self.at(span), "a void pointer cannot be followed");
                 Value::Expr(self.report(finding.help("cast it to a pointer to what is there: *(uint64 *)p")))
             }
             // An integer is taken as the address of a 64-bit word, as kaddr() gives it.
@@ -293,7 +299,9 @@ impl<'a> Checker<'a> {
 
     fn index_of(&mut self, value: Value, index: Expr, span: Span) -> Value {
         let place = match value {
-            Value::Args(at) => return Value::Expr(self.error(Code::BadIndex, at, "args has fields, not elements")),
+            Value::Args(at) => {
+                return Value::Expr(self.error(Code::BadIndex, at, "args has fields, not elements"));
+            }
             Value::Place(place) if matches!(place.ty, Type::Array { .. }) => place,
             Value::Place(place) => {
                 let expr = self.read_place(place);
@@ -413,7 +421,12 @@ impl<'a> Checker<'a> {
     }
 
     /// Joins a key into a map's key type and converts it.
-    pub fn checked_key(&mut self, map: MapId, key: Option<Expr>, span: Span) -> Option<(MapId, Option<Expr>)> {
+    pub fn checked_key(
+        &mut self,
+        map: MapId,
+        key: Option<Expr>,
+        span: Span,
+    ) -> Option<(MapId, Option<Expr>)> {
         let shape = match &key {
             None => Key::Scalar,
             Some(key) if is_unknown(key) => return None,
@@ -448,7 +461,9 @@ impl<'a> Checker<'a> {
 
     /// `@m`, `@m[k]` as a value.
     pub fn map_value(&mut self, name: &'a str, key: Option<&'a ast::Expr>, span: Span) -> Value {
-        let Some((map, key)) = self.map_and_key(name, key, span) else { return Value::Expr(self.unknown(span)) };
+        let Some((map, key)) = self.map_and_key(name, key, span) else {
+            return Value::Expr(self.unknown(span));
+        };
         Value::Expr(self.map_read(map, key, span))
     }
 
@@ -463,7 +478,8 @@ impl<'a> Checker<'a> {
                 Some(ty) => self.make(ExprKind::MapAggregate { map, key }, ty, span),
                 None => {
                     let name = self.map_info(map).name.clone();
-                    let message = format!("{name} holds a {}, which has no single value", aggregate_name(&aggregate));
+                    let message =
+                        format!("{name} holds a {}, which has no single value", aggregate_name(&aggregate));
                     let finding = Diagnostic::error(Code::AggregateMisplaced, self.at(span), message);
                     self.report(finding.help(format!("print({name}) shows it")))
                 }
@@ -479,8 +495,11 @@ impl<'a> Checker<'a> {
         let name = self.map_info(map).name.clone();
         let names: Vec<String> =
             self.maps.iter().filter(|info| info.value.is_some()).map(|info| info.name.clone()).collect();
-        let finding =
-            Diagnostic::error(Code::UnknownMap, self.at(span), format!("{name} is never assigned in this program"));
+        let finding = Diagnostic::error(
+            Code::UnknownMap,
+            self.at(span),
+            format!("{name} is never assigned in this program"),
+        );
         self.report(finding.suggest(&name, names.iter().map(String::as_str)))
     }
 

@@ -104,7 +104,8 @@ impl Registers {
     /// Offset and width of a register by any of its names, as assembly writes it (`%rax`, `eax`, `x0`).
     pub fn find(&self, name: &str) -> Option<(u32, u8)> {
         let name = name.trim_start_matches('%');
-        let offset = |name: &str| self.names.iter().find(|(have, _)| *have == name).map(|(_, offset)| *offset);
+        let offset =
+            |name: &str| self.names.iter().find(|(have, _)| *have == name).map(|(_, offset)| *offset);
         if let Some(offset) = offset(name) {
             return Some((offset, 8));
         }

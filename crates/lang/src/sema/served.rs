@@ -32,7 +32,8 @@ const RQ_SECTOR: &str = "(args.rq.cmd_flags & 0xff) == 34 || (args.rq.cmd_flags 
      || args.rq.__sector == 0xffffffffffffffff ? (uint64)0 : (uint64)args.rq.__sector";
 const RQ_SECTORS: &str = "(args.rq.cmd_flags & 0xff) == 34 || (args.rq.cmd_flags & 0xff) == 35 ? (uint32)0 \
      : (uint32)(args.rq.__data_len >> 9)";
-const RQ_DEVICE: &str = "args.rq.q.disk != 0 ? (uint32)((args.rq.q.disk.major << 20) | args.rq.q.disk.first_minor) : (uint32)0";
+const RQ_DEVICE: &str =
+    "args.rq.q.disk != 0 ? (uint32)((args.rq.q.disk.major << 20) | args.rq.q.disk.first_minor) : (uint32)0";
 
 /// Every tracepoint that is known well enough.
 pub const ROWS: &[Row] = &[
@@ -50,19 +51,19 @@ pub const ROWS: &[Row] = &[
     row("sched:sched_waking", WAKEUP),
     row("sched:sched_wakeup", WAKEUP),
     row("sched:sched_wakeup_new", WAKEUP),
-    row("sched:sched_process_exit", &[("comm", "args.p.comm"), ("pid", "args.p.pid"), ("prio", "args.p.prio")]),
-    row("sched:sched_process_free", &[("comm", "args.p.comm"), ("pid", "args.p.pid"), ("prio", "args.p.prio")]),
+    row(
+        "sched:sched_process_exit",
+        &[("comm", "args.p.comm"), ("pid", "args.p.pid"), ("prio", "args.p.prio")],
+    ),
+    row(
+        "sched:sched_process_free",
+        &[("comm", "args.p.comm"), ("pid", "args.p.pid"), ("prio", "args.p.prio")],
+    ),
     row(
         "sched:sched_process_exec",
         &[("filename", "str(args.bprm.filename)"), ("pid", "args.p.pid"), ("old_pid", "args.old_pid")],
     ),
-    row(
-        "sched:sched_process_fork",
-        &[
-            ("parent_pid", "args.parent.pid"),
-            ("child_pid", "args.child.pid"),
-        ],
-    ),
+    row("sched:sched_process_fork", &[("parent_pid", "args.parent.pid"), ("child_pid", "args.child.pid")]),
     row(
         "sched:sched_migrate_task",
         &[
@@ -80,15 +81,54 @@ pub const ROWS: &[Row] = &[
     row("irq:softirq_raise", &[("vec", "args.vec_nr")]),
     row("raw_syscalls:sys_enter", &[("id", "args.id")]),
     row("raw_syscalls:sys_exit", &[("id", "(int32)args.regs.orig_ax"), ("ret", "args.ret")]),
-    row("block:block_rq_issue", &[("dev", RQ_DEVICE), ("sector", RQ_SECTOR), ("nr_sector", RQ_SECTORS), ("bytes", "args.rq.__data_len")]),
-    row("block:block_rq_insert", &[("dev", RQ_DEVICE), ("sector", RQ_SECTOR), ("nr_sector", RQ_SECTORS), ("bytes", "args.rq.__data_len")]),
-    row("block:block_rq_complete", &[("dev", RQ_DEVICE), ("sector", "args.rq.__sector"), ("nr_sector", "args.nr_bytes >> 9")]),
-    row("net:net_dev_queue", &[("skbaddr", "args.skb"), ("len", "args.skb.len"), ("name", "str(args.skb.dev.name)")]),
-    row("net:netif_receive_skb", &[("skbaddr", "args.skb"), ("len", "args.skb.len"), ("name", "str(args.skb.dev.name)")]),
+    row(
+        "block:block_rq_issue",
+        &[
+            ("dev", RQ_DEVICE),
+            ("sector", RQ_SECTOR),
+            ("nr_sector", RQ_SECTORS),
+            ("bytes", "args.rq.__data_len"),
+        ],
+    ),
+    row(
+        "block:block_rq_insert",
+        &[
+            ("dev", RQ_DEVICE),
+            ("sector", RQ_SECTOR),
+            ("nr_sector", RQ_SECTORS),
+            ("bytes", "args.rq.__data_len"),
+        ],
+    ),
+    row(
+        "block:block_rq_complete",
+        &[("dev", RQ_DEVICE), ("sector", "args.rq.__sector"), ("nr_sector", "args.nr_bytes >> 9")],
+    ),
+    row(
+        "net:net_dev_queue",
+        &[("skbaddr", "args.skb"), ("len", "args.skb.len"), ("name", "str(args.skb.dev.name)")],
+    ),
+    row(
+        "net:netif_receive_skb",
+        &[("skbaddr", "args.skb"), ("len", "args.skb.len"), ("name", "str(args.skb.dev.name)")],
+    ),
     row("skb:consume_skb", &[("skbaddr", "args.skb"), ("location", "args.location")]),
-    row("skb:kfree_skb", &[("skbaddr", "args.skb"), ("location", "args.location"), ("reason", "args.reason"), ("protocol", "bswap(args.skb.protocol)")]),
-    row("exceptions:page_fault_user", &[("address", "args.address"), ("ip", "args.regs.ip"), ("error_code", "args.error_code")]),
-    row("exceptions:page_fault_kernel", &[("address", "args.address"), ("ip", "args.regs.ip"), ("error_code", "args.error_code")]),
+    row(
+        "skb:kfree_skb",
+        &[
+            ("skbaddr", "args.skb"),
+            ("location", "args.location"),
+            ("reason", "args.reason"),
+            ("protocol", "bswap(args.skb.protocol)"),
+        ],
+    ),
+    row(
+        "exceptions:page_fault_user",
+        &[("address", "args.address"), ("ip", "args.regs.ip"), ("error_code", "args.error_code")],
+    ),
+    row(
+        "exceptions:page_fault_kernel",
+        &[("address", "args.address"), ("ip", "args.regs.ip"), ("error_code", "args.error_code")],
+    ),
     row("workqueue:workqueue_execute_start", &[("work", "args.work"), ("function", "args.work.func")]),
     // Its second argument is a pointer to a function, which the verifier lets no typed program read.
     row("workqueue:workqueue_execute_end", &[("work", "args.work")]),

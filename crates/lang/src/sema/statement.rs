@@ -31,7 +31,8 @@ impl<'a> Checker<'a> {
         let dead = self.body.dead;
         for statement in statements {
             if let Some(by) = ended.take() {
-                let finding = Diagnostic::warning(Code::Unreachable, self.at(statement.span), "this is never reached");
+                let finding =
+                    Diagnostic::warning(Code::Unreachable, self.at(statement.span), "this is never reached");
                 self.findings.add(finding.note(by, "because of this"));
                 self.body.dead = true;
             }
@@ -84,7 +85,9 @@ impl<'a> Checker<'a> {
                 let body = self.block(body);
                 self.push(out, StatementKind::Unroll { count: times.clamp(1, 100_000) as u32, body }, span);
             }
-            S::For { variable, start, end: Some(end), body } => self.for_range(variable, start, end, body, span, out),
+            S::For { variable, start, end: Some(end), body } => {
+                self.for_range(variable, start, end, body, span, out)
+            }
             S::For { variable, start, end: None, body } => self.for_map(variable, start, body, span, out),
             S::Break | S::Continue => {
                 let is_break = matches!(statement.kind, S::Break);
@@ -121,7 +124,9 @@ impl<'a> Checker<'a> {
                 let kind = StatementKind::If { condition, then: first, otherwise: second };
                 return self.push(out, kind, span);
             }
-            ast::ExprKind::Call { name, arguments } if name.text == "delete" && self.macros.get("delete").is_none() => {
+            ast::ExprKind::Call { name, arguments }
+                if name.text == "delete" && self.macros.get("delete").is_none() =>
+            {
                 let value = builtins::delete_statement(self, arguments, span);
                 return self.push_expr(value, out);
             }
@@ -139,7 +144,11 @@ impl<'a> Checker<'a> {
         let value = self.expr(ast);
         if has_no_effect(&value) && !is_unknown(&value) && value.ty != Type::Void {
             let text = shorten(&print_expr(ast));
-            let finding = Diagnostic::warning(Code::UnusedValue, self.at(span), format!("the value of {text} is not used"));
+            let finding = Diagnostic::warning(
+                Code::UnusedValue,
+                self.at(span),
+                format!("the value of {text} is not used"),
+            );
             let finding = match &ast.kind {
                 ast::ExprKind::Binary(BinaryOp::Eq, ..) => finding.help("did you mean to assign with '='?"),
                 _ => finding.help("assign it, print() it, or write _ = … to drop it"),
@@ -226,11 +235,17 @@ impl<'a> Checker<'a> {
             return match known {
                 Some(0) => match &found.otherwise {
                     Some(block) => self.block_expr(block, span),
-                    None => self.make(ExprKind::Block { statements: Vec::new(), value: None }, Type::Void, span),
+                    None => {
+                        self.make(ExprKind::Block { statements: Vec::new(), value: None }, Type::Void, span)
+                    }
                 },
                 Some(_) => self.block_expr(&found.then, span),
                 None if is_unknown(&condition) => condition,
-                None => self.error(Code::NeedsLiteral, found.condition.span, "this condition is not known at compile time"),
+                None => self.error(
+                    Code::NeedsLiteral,
+                    found.condition.span,
+                    "this condition is not known at compile time",
+                ),
             };
         }
         let dead = self.body.dead;
@@ -248,7 +263,8 @@ impl<'a> Checker<'a> {
     fn loop_variable(&mut self, variable: &'a ast::Text) -> hir::LocalId {
         if let Some(have) = self.find_local(&variable.text) {
             let place = self.body.locals[have.0 as usize].span;
-            let message = format!("{} is declared already, and a loop declares its own variable", variable.text);
+            let message =
+                format!("{} is declared already, and a loop declares its own variable", variable.text);
             let finding = Diagnostic::error(Code::Shadowed, self.at(variable.span), message);
             self.report(finding.note(place, "here"));
         }
@@ -311,7 +327,9 @@ impl<'a> Checker<'a> {
             if !is_unknown(&value) {
                 let finding =
                     Diagnostic::error(Code::NotIterable, self.at(map_ast.span), "this cannot be looped over");
-                self.report(finding.help("for goes over a map, for ($kv : @m), or a range, for ($i : 0..10)"));
+                self.report(
+                    finding.help("for goes over a map, for ($kv : @m), or a range, for ($i : 0..10)"),
+                );
             }
             return;
         };
@@ -340,7 +358,8 @@ impl<'a> Checker<'a> {
             Some(aggregate) => match super::place::aggregate_result(aggregate) {
                 Some(ty) => Some(ty),
                 None => {
-                    let message = format!("{name} holds a {}, which a loop cannot read", aggregate_name(aggregate));
+                    let message =
+                        format!("{name} holds a {}, which a loop cannot read", aggregate_name(aggregate));
                     self.error(Code::NotIterable, map_ast.span, message);
                     None
                 }
@@ -367,10 +386,12 @@ impl<'a> Checker<'a> {
                     && !value.ty.is_integral()
                     && !is_unknown(value)
                 {
-                    let message = format!("a probe returns nothing or an integer, not a {}", self.show(&value.ty));
+                    let message =
+                        format!("a probe returns nothing or an integer, not a {}", self.show(&value.ty));
                     self.error(Code::BadReturn, value.span, message);
                 }
-                let value = value.filter(|value| value.ty.is_integral()).map(|value| self.coerced(value, &Type::I64));
+                let value =
+                    value.filter(|value| value.ty.is_integral()).map(|value| self.coerced(value, &Type::I64));
                 StatementKind::Return(value)
             }
             (Some(Type::Void), None) => StatementKind::Return(None),
@@ -386,7 +407,8 @@ impl<'a> Checker<'a> {
             (Some(ty), Some(value)) => match self.coerce(value.clone(), &ty) {
                 Some(value) if ty != Type::Void => StatementKind::Return(Some(value)),
                 _ => {
-                    let message = format!("this fn returns {}, not a {}", self.show(&ty), self.show(&value.ty));
+                    let message =
+                        format!("this fn returns {}, not a {}", self.show(&ty), self.show(&value.ty));
                     self.error(Code::BadReturn, value.span, message);
                     StatementKind::Return(None)
                 }

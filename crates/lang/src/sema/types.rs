@@ -133,7 +133,8 @@ impl<'a> Resolver<'a> {
 
     /// Whether some BTF in use has a function of that name.
     pub fn function_exists(&self, name: &str) -> bool {
-        (0..self.blobs()).any(|blob| self.blob(blob).is_some_and(|btf| btf.find(name, KindSet::FUNCTION).is_some()))
+        (0..self.blobs())
+            .any(|blob| self.blob(blob).is_some_and(|btf| btf.find(name, KindSet::FUNCTION).is_some()))
     }
 
     /// The type as programs write it.
@@ -196,7 +197,9 @@ impl<'a> Resolver<'a> {
             // Kernels since 6.2 have unsigned char; text is text all the same.
             Kind::Int { size: 1, .. } if ty.name == "char" => Type::signed(1),
             Kind::Int { size: 16, .. } => Type::Array { element: Box::new(Type::U64), count: 2 },
-            Kind::Int { size, signed, .. } => Type::Integer(Integer { bytes: size.clamp(1, 8) as u8, signed, names: None }),
+            Kind::Int { size, signed, .. } => {
+                Type::Integer(Integer { bytes: size.clamp(1, 8) as u8, signed, names: None })
+            }
             Kind::Enum { size, signed, .. } => {
                 let names = Some(self.enum_of_btf(blob, ty.id));
                 Type::Integer(Integer { bytes: size.clamp(1, 8) as u8, signed, names })
@@ -208,16 +211,30 @@ impl<'a> Resolver<'a> {
             Kind::Array { element, count } => {
                 Type::Array { element: Box::new(self.type_within(blob, element, depth + 1)), count }
             }
-            Kind::Struct { size, .. } => Type::Record(self.record_of_btf(blob, ty.id, ty.name, named, false, size)),
-            Kind::Union { size, .. } => Type::Record(self.record_of_btf(blob, ty.id, ty.name, named, true, size)),
+            Kind::Struct { size, .. } => {
+                Type::Record(self.record_of_btf(blob, ty.id, ty.name, named, false, size))
+            }
+            Kind::Union { size, .. } => {
+                Type::Record(self.record_of_btf(blob, ty.id, ty.name, named, true, size))
+            }
             Kind::Float { size } => Type::Array { element: Box::new(Type::unsigned(1)), count: size },
             // Declared only: nothing in it can be used, but pointers to it keep its name.
-            Kind::Forward { union } => Type::Record(self.record_of_btf(blob, ty.id, ty.name, named, union, 0)),
+            Kind::Forward { union } => {
+                Type::Record(self.record_of_btf(blob, ty.id, ty.name, named, union, 0))
+            }
             _ => Type::Void,
         }
     }
 
-    fn record_of_btf(&self, blob: usize, id: TypeId, name: &str, typedef: &str, union: bool, size: u32) -> RecordRef {
+    fn record_of_btf(
+        &self,
+        blob: usize,
+        id: TypeId,
+        name: &str,
+        typedef: &str,
+        union: bool,
+        size: u32,
+    ) -> RecordRef {
         // A module's numbers below its first are the kernel's own types.
         let blob = if self.blob(blob).is_some_and(|btf| id < btf.type_start()) { 0 } else { blob };
         if let Some(known) = self.by_btf.borrow().get(&(blob, id)) {
@@ -487,19 +504,17 @@ fn own_type(name: &str) -> Option<Type> {
         "void" => Type::Void,
         "bool" | "_Bool" => Type::Bool,
         "uint8" | "u8" | "__u8" | "uint8_t" | "unsigned char" => Type::unsigned(1),
-        "uint16" | "u16" | "__u16" | "uint16_t" | "unsigned short" | "ushort" | "__be16" | "__le16" | "umode_t" => {
-            Type::unsigned(2)
-        }
-        "uint32" | "u32" | "__u32" | "uint32_t" | "unsigned int" | "uint" | "__be32" | "__le32" | "uid_t" | "gid_t"
-        | "dev_t" | "gfp_t" | "mode_t" | "socklen_t" => Type::unsigned(4),
-        "uint64" | "u64" | "__u64" | "uint64_t" | "unsigned long" | "ulong" | "__be64" | "__le64" | "size_t"
-        | "uintptr_t" | "sector_t" | "ino_t" => Type::U64,
+        "uint16" | "u16" | "__u16" | "uint16_t" | "unsigned short" | "ushort" | "__be16" | "__le16"
+        | "umode_t" => Type::unsigned(2),
+        "uint32" | "u32" | "__u32" | "uint32_t" | "unsigned int" | "uint" | "__be32" | "__le32" | "uid_t"
+        | "gid_t" | "dev_t" | "gfp_t" | "mode_t" | "socklen_t" => Type::unsigned(4),
+        "uint64" | "u64" | "__u64" | "uint64_t" | "unsigned long" | "ulong" | "__be64" | "__le64"
+        | "size_t" | "uintptr_t" | "sector_t" | "ino_t" => Type::U64,
         "int8" | "s8" | "__s8" | "int8_t" | "char" | "signed char" => Type::signed(1),
         "int16" | "s16" | "__s16" | "int16_t" | "short" => Type::signed(2),
         "int32" | "s32" | "__s32" | "int32_t" | "int" | "pid_t" | "key_t" | "clockid_t" => Type::signed(4),
-        "int64" | "s64" | "__s64" | "int64_t" | "long" | "ssize_t" | "off_t" | "loff_t" | "time_t" | "intptr_t" => {
-            Type::I64
-        }
+        "int64" | "s64" | "__s64" | "int64_t" | "long" | "ssize_t" | "off_t" | "loff_t" | "time_t"
+        | "intptr_t" => Type::I64,
         "__int128" | "unsigned __int128" => Type::Array { element: Box::new(Type::U64), count: 2 },
         "float" => Type::Array { element: Box::new(Type::unsigned(1)), count: 4 },
         "double" => Type::Array { element: Box::new(Type::unsigned(1)), count: 8 },

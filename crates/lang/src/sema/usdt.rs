@@ -67,7 +67,8 @@ fn place_of(place: &str, registers: &Registers) -> Option<UsdtKind> {
 
 fn integer(text: &str) -> Option<i64> {
     // `16+foo@GOTPCREL` and other symbols are not resolved.
-    match text.strip_prefix("-0x").map(|hex| (hex, true)).or(text.strip_prefix("0x").map(|hex| (hex, false))) {
+    match text.strip_prefix("-0x").map(|hex| (hex, true)).or(text.strip_prefix("0x").map(|hex| (hex, false)))
+    {
         Some((hex, negative)) => {
             let value = i64::from_str_radix(hex, 16).ok()?;
             Some(if negative { -value } else { value })

@@ -84,7 +84,9 @@ impl Finder<'_> {
 
     fn statement(&mut self, statement: &Statement) {
         match &statement.kind {
-            StatementKind::Expr(expr) | StatementKind::Discard(expr) | StatementKind::Return(Some(expr)) => self.expr(expr),
+            StatementKind::Expr(expr) | StatementKind::Discard(expr) | StatementKind::Return(Some(expr)) => {
+                self.expr(expr)
+            }
             StatementKind::Assign { target, value, .. } => {
                 self.expr(target);
                 self.expr(value);

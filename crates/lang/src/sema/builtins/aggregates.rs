@@ -12,14 +12,70 @@ use crate::types::Type;
 pub(super) const ROWS: &[Builtin] = &[
     row(&["count"], "count_t count()", "Counts its calls.", Mode::Aggregate, (0, 0), Check::Update(count)),
     row(&["sum"], "sum_t sum(int n)", "Adds up its arguments.", Mode::Aggregate, (1, 1), Check::Update(sum)),
-    row(&["min"], "min_t min(int n)", "Keeps the least of its arguments.", Mode::Aggregate, (1, 1), Check::Update(min)),
-    row(&["max"], "max_t max(int n)", "Keeps the greatest of its arguments.", Mode::Aggregate, (1, 1), Check::Update(max)),
-    row(&["avg"], "avg_t avg(int n)", "The average of its arguments.", Mode::Aggregate, (1, 1), Check::Update(avg)),
-    row(&["stats"], "stats_t stats(int n)", "Count, average and sum of its arguments.", Mode::Aggregate, (1, 1), Check::Update(stats)),
-    row(&["hist"], "hist_t hist(int n [, const int bits])", "A histogram with 2^bits buckets for each power of two (bits from 0 to 5).", Mode::Aggregate, (1, 2), Check::Update(hist)),
-    row(&["lhist"], "lhist_t lhist(int n, const int min, const int max, const int step)", "A histogram with buckets of equal width.", Mode::Aggregate, (4, 4), Check::Update(lhist)),
-    row(&["llhist"], "llhist_t llhist(int n [, const int bits])", "A histogram that prints percentiles; each value is known to one part in 2^bits (5, from 1 to 6).", Mode::Aggregate, (1, 2), Check::Update(llhist)),
-    row(&["tseries"], "tseries_t tseries(int n, const int interval, const int count [, const string combine])", "The last (or avg, min, max, sum) value of each of the last intervals.", Mode::Aggregate, (3, 4), Check::Update(tseries)),
+    row(
+        &["min"],
+        "min_t min(int n)",
+        "Keeps the least of its arguments.",
+        Mode::Aggregate,
+        (1, 1),
+        Check::Update(min),
+    ),
+    row(
+        &["max"],
+        "max_t max(int n)",
+        "Keeps the greatest of its arguments.",
+        Mode::Aggregate,
+        (1, 1),
+        Check::Update(max),
+    ),
+    row(
+        &["avg"],
+        "avg_t avg(int n)",
+        "The average of its arguments.",
+        Mode::Aggregate,
+        (1, 1),
+        Check::Update(avg),
+    ),
+    row(
+        &["stats"],
+        "stats_t stats(int n)",
+        "Count, average and sum of its arguments.",
+        Mode::Aggregate,
+        (1, 1),
+        Check::Update(stats),
+    ),
+    row(
+        &["hist"],
+        "hist_t hist(int n [, const int bits])",
+        "A histogram with 2^bits buckets for each power of two (bits from 0 to 5).",
+        Mode::Aggregate,
+        (1, 2),
+        Check::Update(hist),
+    ),
+    row(
+        &["lhist"],
+        "lhist_t lhist(int n, const int min, const int max, const int step)",
+        "A histogram with buckets of equal width.",
+        Mode::Aggregate,
+        (4, 4),
+        Check::Update(lhist),
+    ),
+    row(
+        &["llhist"],
+        "llhist_t llhist(int n [, const int bits])",
+        "A histogram that prints percentiles; each value is known to one part in 2^bits (5, from 1 to 6).",
+        Mode::Aggregate,
+        (1, 2),
+        Check::Update(llhist),
+    ),
+    row(
+        &["tseries"],
+        "tseries_t tseries(int n, const int interval, const int count [, const string combine])",
+        "The last (or avg, min, max, sum) value of each of the last intervals.",
+        Mode::Aggregate,
+        (3, 4),
+        Check::Update(tseries),
+    ),
 ];
 
 /// The value as 64 bits, and whether it can be negative.
@@ -65,7 +121,12 @@ fn stats<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<(MapValue, Up
     Some((MapValue::Stats { signed }, Update::Stats(value)))
 }
 
-fn bits<'a>(checker: &mut Checker<'a>, call: &Call<'a>, usual: u8, range: std::ops::RangeInclusive<i128>) -> Option<u8> {
+fn bits<'a>(
+    checker: &mut Checker<'a>,
+    call: &Call<'a>,
+    usual: u8,
+    range: std::ops::RangeInclusive<i128>,
+) -> Option<u8> {
     if call.arguments.len() < 2 {
         return Some(usual);
     }
@@ -97,7 +158,9 @@ fn lhist<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<(MapValue, Up
         let number = checker.argument_constant(call, position + 1)?;
         match i64::try_from(number) {
             Ok(number) => *bound = number,
-            Err(_) => return checker.misused(call, call.arguments[position + 1].span(), "this bound is too large"),
+            Err(_) => {
+                return checker.misused(call, call.arguments[position + 1].span(), "this bound is too large");
+            }
         }
     }
     let [min, max, step] = bounds;
@@ -125,7 +188,11 @@ fn tseries<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<(MapValue, 
     let interval = checker.argument_constant(call, 1)?;
     let count = checker.argument_constant(call, 2)?;
     let Some(interval) = u64::try_from(interval).ok().filter(|interval| *interval > 0) else {
-        return checker.misused(call, call.arguments[1].span(), "the interval has to be positive (1s, 100ms)");
+        return checker.misused(
+            call,
+            call.arguments[1].span(),
+            "the interval has to be positive (1s, 100ms)",
+        );
     };
     if !(1..=1000).contains(&count) {
         return checker.misused(call, call.arguments[2].span(), "tseries() keeps 1 to 1000 intervals");
@@ -136,7 +203,13 @@ fn tseries<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<(MapValue, 
             "min" => Combine::Min,
             "max" => Combine::Max,
             "sum" => Combine::Sum,
-            _ => return checker.misused(call, call.arguments[3].span(), "values combine by avg, min, max or sum"),
+            _ => {
+                return checker.misused(
+                    call,
+                    call.arguments[3].span(),
+                    "values combine by avg, min, max or sum",
+                );
+            }
         }
     } else {
         Combine::Last

@@ -15,22 +15,134 @@ use crate::syntax::ast::{self, Argument};
 use crate::types::Type;
 
 pub(super) const ROWS: &[Builtin] = &[
-    row(&["sizeof"], "uint64 sizeof(TYPE)\nuint64 sizeof(EXPRESSION)", "Bytes of a type, or of an expression's type.", Mode::Comptime, (1, 1), Check::Value(sizeof)),
-    row(&["offsetof"], "uint64 offsetof(STRUCT, FIELD[.FIELD])", "Bytes from the start of a struct to a field.", Mode::Comptime, (2, 2), Check::Value(offsetof)),
-    row(&["container_of"], "STRUCT *container_of(pointer, STRUCT, FIELD)", "The struct whose field a pointer points to.", Mode::Comptime, (3, 3), Check::Value(container_of)),
-    row(&["typeinfo"], "(btf_id, base_ty, full_ty) typeinfo(TYPE)\n(btf_id, base_ty, full_ty) typeinfo(EXPRESSION)", "What a type is, as constants to compare.", Mode::Comptime, (1, 1), Check::Value(typeinfo)),
-    row(&["is_literal"], "bool is_literal(EXPRESSION)", "Whether an expression is a literal.", Mode::Comptime, (1, 1), Check::Value(is_kind)),
-    row(&["is_str"], "bool is_str(EXPRESSION)", "Whether an expression is a string.", Mode::Comptime, (1, 1), Check::Value(is_kind)),
-    row(&["is_ptr"], "bool is_ptr(EXPRESSION)", "Whether an expression is a pointer.", Mode::Comptime, (1, 1), Check::Value(is_kind)),
-    row(&["is_array"], "bool is_array(EXPRESSION)", "Whether an expression is an array.", Mode::Comptime, (1, 1), Check::Value(is_kind)),
-    row(&["is_integer"], "bool is_integer(EXPRESSION)", "Whether an expression is an integer.", Mode::Comptime, (1, 1), Check::Value(is_kind)),
-    row(&["is_unsigned_integer"], "bool is_unsigned_integer(EXPRESSION)", "Whether an expression is an unsigned integer.", Mode::Comptime, (1, 1), Check::Value(is_kind)),
-    row(&["kfunc_exist"], "bool kfunc_exist(const string name)", "Whether the kernel has that function in its BTF.", Mode::Comptime, (1, 1), Check::Value(kfunc_exist)),
-    row(&["kfunc_allowed"], "bool kfunc_allowed(const string name)", "Whether the kernel has that function and this probe may call it.", Mode::Comptime, (1, 1), Check::Value(kfunc_exist)),
-    row(&["getopt"], "T getopt(const string name [, T default [, const string description]])", "An option given after --: --name=value, or --name for a boolean.", Mode::Comptime, (1, 3), Check::Value(getopt)),
-    row(&["fail"], "void fail(const string format, ...)", "Stops the compilation with a message, unless it is never reached.", Mode::Comptime, (1, usize::MAX), Check::Value(fail)),
-    row(&["static_assert"], "void static_assert(bool condition, const string message)", "Stops the compilation unless the condition holds.", Mode::Comptime, (2, 2), Check::Value(static_assert)),
-    row(&["default_str_length"], "uint64 default_str_length()", "Room of a string whose length is not known: max_strlen.", Mode::Comptime, (0, 0), Check::Value(default_str_length)),
+    row(
+        &["sizeof"],
+        "uint64 sizeof(TYPE)\nuint64 sizeof(EXPRESSION)",
+        "Bytes of a type, or of an expression's type.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(sizeof),
+    ),
+    row(
+        &["offsetof"],
+        "uint64 offsetof(STRUCT, FIELD[.FIELD])",
+        "Bytes from the start of a struct to a field.",
+        Mode::Comptime,
+        (2, 2),
+        Check::Value(offsetof),
+    ),
+    row(
+        &["container_of"],
+        "STRUCT *container_of(pointer, STRUCT, FIELD)",
+        "The struct whose field a pointer points to.",
+        Mode::Comptime,
+        (3, 3),
+        Check::Value(container_of),
+    ),
+    row(
+        &["typeinfo"],
+        "(btf_id, base_ty, full_ty) typeinfo(TYPE)\n(btf_id, base_ty, full_ty) typeinfo(EXPRESSION)",
+        "What a type is, as constants to compare.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(typeinfo),
+    ),
+    row(
+        &["is_literal"],
+        "bool is_literal(EXPRESSION)",
+        "Whether an expression is a literal.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(is_kind),
+    ),
+    row(
+        &["is_str"],
+        "bool is_str(EXPRESSION)",
+        "Whether an expression is a string.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(is_kind),
+    ),
+    row(
+        &["is_ptr"],
+        "bool is_ptr(EXPRESSION)",
+        "Whether an expression is a pointer.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(is_kind),
+    ),
+    row(
+        &["is_array"],
+        "bool is_array(EXPRESSION)",
+        "Whether an expression is an array.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(is_kind),
+    ),
+    row(
+        &["is_integer"],
+        "bool is_integer(EXPRESSION)",
+        "Whether an expression is an integer.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(is_kind),
+    ),
+    row(
+        &["is_unsigned_integer"],
+        "bool is_unsigned_integer(EXPRESSION)",
+        "Whether an expression is an unsigned integer.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(is_kind),
+    ),
+    row(
+        &["kfunc_exist"],
+        "bool kfunc_exist(const string name)",
+        "Whether the kernel has that function in its BTF.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(kfunc_exist),
+    ),
+    row(
+        &["kfunc_allowed"],
+        "bool kfunc_allowed(const string name)",
+        "Whether the kernel has that function and this probe may call it.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(kfunc_exist),
+    ),
+    row(
+        &["getopt"],
+        "T getopt(const string name [, T default [, const string description]])",
+        "An option given after --: --name=value, or --name for a boolean.",
+        Mode::Comptime,
+        (1, 3),
+        Check::Value(getopt),
+    ),
+    row(
+        &["fail"],
+        "void fail(const string format, ...)",
+        "Stops the compilation with a message, unless it is never reached.",
+        Mode::Comptime,
+        (1, usize::MAX),
+        Check::Value(fail),
+    ),
+    row(
+        &["static_assert"],
+        "void static_assert(bool condition, const string message)",
+        "Stops the compilation unless the condition holds.",
+        Mode::Comptime,
+        (2, 2),
+        Check::Value(static_assert),
+    ),
+    row(
+        &["default_str_length"],
+        "uint64 default_str_length()",
+        "Room of a string whose length is not known: max_strlen.",
+        Mode::Comptime,
+        (0, 0),
+        Check::Value(default_str_length),
+    ),
 ];
 
 /// The type an argument names or has; expressions are not evaluated.
@@ -177,8 +289,11 @@ fn typeinfo<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
         Type::Record(record) => checker.resolver.btf_id(record.id).map_or(0, |(_, id)| id),
         _ => 0,
     };
-    let values =
-        vec![checker.int(u64::from(id), Type::U64, call.span), checker.string(base.as_bytes(), call.span), checker.string(full.as_bytes(), call.span)];
+    let values = vec![
+        checker.int(u64::from(id), Type::U64, call.span),
+        checker.string(base.as_bytes(), call.span),
+        checker.string(full.as_bytes(), call.span),
+    ];
     let names = ["btf_id", "base_ty", "full_ty"];
     let fields = names.iter().zip(&values).map(|(name, value)| (Some(Rc::from(*name)), value.ty.clone()));
     let ty = Type::named_tuple(fields);
@@ -188,7 +303,13 @@ fn typeinfo<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
 fn is_kind<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     if call.row.names[0] == "is_literal" {
         let expr = checker.argument_ast(call, 0)?;
-        let literal = matches!(expr.kind, ast::ExprKind::Int(_) | ast::ExprKind::Str(_) | ast::ExprKind::Bool(_) | ast::ExprKind::Positional(_));
+        let literal = matches!(
+            expr.kind,
+            ast::ExprKind::Int(_)
+                | ast::ExprKind::Str(_)
+                | ast::ExprKind::Bool(_)
+                | ast::ExprKind::Positional(_)
+        );
         return Some(checker.int(u64::from(literal), Type::Bool, call.span));
     }
     let ty = type_argument(checker, call, 0)?;
@@ -212,8 +333,10 @@ fn getopt<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     let span = call.span;
     let name = checker.argument_string(call, 0)?;
     let default = if call.arguments.len() > 1 { Some(checker.argument_value(call, 1)?) } else { None };
-    let description = if call.arguments.len() > 2 { checker.argument_string(call, 2)? } else { String::new() };
-    let given = checker.options.named.iter().rev().find(|(have, _)| *have == name).map(|(_, value)| value.clone());
+    let description =
+        if call.arguments.len() > 2 { checker.argument_string(call, 2)? } else { String::new() };
+    let given =
+        checker.options.named.iter().rev().find(|(have, _)| *have == name).map(|(_, value)| value.clone());
     let shown = match &default {
         None => "false".to_string(),
         Some(value) => match (&value.kind, constant(value)) {
@@ -281,7 +404,11 @@ fn fail<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
             (ExprKind::Str(bytes), _) => bytes.clone(),
             (_, Some(number)) => number.to_string().into_bytes(),
             _ => {
-                checker.error(Code::NeedsLiteral, value.span, "fail() prints while compiling, so it needs literals");
+                checker.error(
+                    Code::NeedsLiteral,
+                    value.span,
+                    "fail() prints while compiling, so it needs literals",
+                );
                 return None;
             }
         };

@@ -9,29 +9,190 @@ use crate::hir::{Expr, ExprKind, Intrinsic};
 use crate::types::{Clock, Space, Type};
 
 pub(super) const ROWS: &[Builtin] = &[
-    row(&["pid", "__builtin_pid"], "uint32 pid([curr_ns|init])", "Process id of the current thread, as the tracer's PID namespace sees it (init: as the host does).", Mode::Inline, (0, 1), Check::Value(pid)),
-    row(&["tid", "__builtin_tid"], "uint32 tid([curr_ns|init])", "Id of the current thread, as pid.", Mode::Inline, (0, 1), Check::Value(pid)),
-    row(&["uid", "__builtin_uid"], "uint32 uid", "User id of the current thread.", Mode::Inline, (0, 0), Check::Value(uid)),
-    row(&["gid", "__builtin_gid"], "uint32 gid", "Group id of the current thread.", Mode::Inline, (0, 0), Check::Value(gid)),
-    row(&["comm", "__builtin_comm"], "string comm", "Name of the current thread, up to 15 bytes.", Mode::Inline, (0, 0), Check::Value(comm)),
-    row(&["pcomm"], "string pcomm([struct task_struct *task])", "Name of the current (or the given) thread's process.", Mode::Inline, (0, 1), Check::Value(pcomm)),
-    row(&["ppid"], "uint32 ppid([struct task_struct *task])", "Process id of the parent of the current (or the given) process.", Mode::Inline, (0, 1), Check::Value(ppid)),
-    row(&["curtask", "__builtin_curtask"], "struct task_struct *curtask", "The current thread's task_struct.", Mode::Inline, (0, 0), Check::Value(curtask)),
-    row(&["nsecs", "__builtin_nsecs"], "uint64 nsecs([boot|monotonic|tai|sw_tai])", "Nanoseconds since boot, or of the clock named.", Mode::Inline, (0, 1), Check::Value(nsecs)),
-    row(&["elapsed", "__builtin_elapsed"], "uint64 elapsed", "Nanoseconds since the program began.", Mode::Inline, (0, 0), Check::Value(elapsed)),
-    row(&["cpu", "__builtin_cpu"], "uint32 cpu", "Number of the CPU that the probe runs on.", Mode::Inline, (0, 0), Check::Value(cpu)),
-    row(&["ncpus", "__builtin_ncpus"], "uint32 ncpus", "Number of possible CPUs.", Mode::Comptime, (0, 0), Check::Value(ncpus)),
-    row(&["numaid", "__builtin_numaid"], "uint32 numaid", "NUMA node of the CPU that the probe runs on.", Mode::Inline, (0, 0), Check::Value(numaid)),
-    row(&["cgroup", "__builtin_cgroup"], "uint64 cgroup", "Id of the current thread's cgroup (v2).", Mode::Inline, (0, 0), Check::Value(cgroup)),
-    row(&["rand", "__builtin_rand"], "uint32 rand", "A pseudo random number.", Mode::Inline, (0, 0), Check::Value(rand)),
-    row(&["jiffies", "__builtin_jiffies"], "uint64 jiffies", "The kernel's count of ticks.", Mode::Inline, (0, 0), Check::Value(jiffies)),
-    row(&["usermode", "__builtin_usermode"], "uint8 usermode", "1 when the interrupted code was in user mode.", Mode::Inline, (0, 0), Check::Value(usermode)),
-    row(&["username", "__builtin_username"], "string username", "Name of the current user.", Mode::Async, (0, 0), Check::Value(username)),
-    row(&["cpid", "__builtin_cpid"], "uint32 cpid", "Process id of the command started with -c; 0 without one.", Mode::Comptime, (0, 0), Check::Value(cpid)),
-    row(&["has_cpid"], "bool has_cpid", "Whether a command was started with -c.", Mode::Comptime, (0, 0), Check::Value(has_cpid)),
-    row(&["in_cgroup"], "bool in_cgroup(const string path)", "Whether the current thread is in that cgroup or one below it.", Mode::Inline, (1, 1), Check::Value(in_cgroup)),
-    row(&["sample"], "bool sample(const int n)", "True for one call in n on average: /sample(100)/ looks at one event in a hundred.", Mode::Inline, (1, 1), Check::Value(sample)),
-    row(&["ratelimit"], "bool ratelimit(const int times, const int time)", "True at most that many times in each span of time, on each CPU: /ratelimit(10, 1s)/.", Mode::Inline, (1, 2), Check::Value(ratelimit)),
+    row(
+        &["pid", "__builtin_pid"],
+        "uint32 pid([curr_ns|init])",
+        "Process id of the current thread, as the tracer's PID namespace sees it (init: as the host does).",
+        Mode::Inline,
+        (0, 1),
+        Check::Value(pid),
+    ),
+    row(
+        &["tid", "__builtin_tid"],
+        "uint32 tid([curr_ns|init])",
+        "Id of the current thread, as pid.",
+        Mode::Inline,
+        (0, 1),
+        Check::Value(pid),
+    ),
+    row(
+        &["uid", "__builtin_uid"],
+        "uint32 uid",
+        "User id of the current thread.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(uid),
+    ),
+    row(
+        &["gid", "__builtin_gid"],
+        "uint32 gid",
+        "Group id of the current thread.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(gid),
+    ),
+    row(
+        &["comm", "__builtin_comm"],
+        "string comm",
+        "Name of the current thread, up to 15 bytes.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(comm),
+    ),
+    row(
+        &["pcomm"],
+        "string pcomm([struct task_struct *task])",
+        "Name of the current (or the given) thread's process.",
+        Mode::Inline,
+        (0, 1),
+        Check::Value(pcomm),
+    ),
+    row(
+        &["ppid"],
+        "uint32 ppid([struct task_struct *task])",
+        "Process id of the parent of the current (or the given) process.",
+        Mode::Inline,
+        (0, 1),
+        Check::Value(ppid),
+    ),
+    row(
+        &["curtask", "__builtin_curtask"],
+        "struct task_struct *curtask",
+        "The current thread's task_struct.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(curtask),
+    ),
+    row(
+        &["nsecs", "__builtin_nsecs"],
+        "uint64 nsecs([boot|monotonic|tai|sw_tai])",
+        "Nanoseconds since boot, or of the clock named.",
+        Mode::Inline,
+        (0, 1),
+        Check::Value(nsecs),
+    ),
+    row(
+        &["elapsed", "__builtin_elapsed"],
+        "uint64 elapsed",
+        "Nanoseconds since the program began.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(elapsed),
+    ),
+    row(
+        &["cpu", "__builtin_cpu"],
+        "uint32 cpu",
+        "Number of the CPU that the probe runs on.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(cpu),
+    ),
+    row(
+        &["ncpus", "__builtin_ncpus"],
+        "uint32 ncpus",
+        "Number of possible CPUs.",
+        Mode::Comptime,
+        (0, 0),
+        Check::Value(ncpus),
+    ),
+    row(
+        &["numaid", "__builtin_numaid"],
+        "uint32 numaid",
+        "NUMA node of the CPU that the probe runs on.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(numaid),
+    ),
+    row(
+        &["cgroup", "__builtin_cgroup"],
+        "uint64 cgroup",
+        "Id of the current thread's cgroup (v2).",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(cgroup),
+    ),
+    row(
+        &["rand", "__builtin_rand"],
+        "uint32 rand",
+        "A pseudo random number.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(rand),
+    ),
+    row(
+        &["jiffies", "__builtin_jiffies"],
+        "uint64 jiffies",
+        "The kernel's count of ticks.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(jiffies),
+    ),
+    row(
+        &["usermode", "__builtin_usermode"],
+        "uint8 usermode",
+        "1 when the interrupted code was in user mode.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(usermode),
+    ),
+    row(
+        &["username", "__builtin_username"],
+        "string username",
+        "Name of the current user.",
+        Mode::Async,
+        (0, 0),
+        Check::Value(username),
+    ),
+    row(
+        &["cpid", "__builtin_cpid"],
+        "uint32 cpid",
+        "Process id of the command started with -c; 0 without one.",
+        Mode::Comptime,
+        (0, 0),
+        Check::Value(cpid),
+    ),
+    row(
+        &["has_cpid"],
+        "bool has_cpid",
+        "Whether a command was started with -c.",
+        Mode::Comptime,
+        (0, 0),
+        Check::Value(has_cpid),
+    ),
+    row(
+        &["in_cgroup"],
+        "bool in_cgroup(const string path)",
+        "Whether the current thread is in that cgroup or one below it.",
+        Mode::Inline,
+        (1, 1),
+        Check::Value(in_cgroup),
+    ),
+    row(
+        &["sample"],
+        "bool sample(const int n)",
+        "True for one call in n on average: /sample(100)/ looks at one event in a hundred.",
+        Mode::Inline,
+        (1, 1),
+        Check::Value(sample),
+    ),
+    row(
+        &["ratelimit"],
+        "bool ratelimit(const int times, const int time)",
+        "True at most that many times in each span of time, on each CPU: /ratelimit(10, 1s)/.",
+        Mode::Inline,
+        (1, 2),
+        Check::Value(ratelimit),
+    ),
 ];
 
 fn intrinsic(checker: &Checker<'_>, call: &Call<'_>, intrinsic: Intrinsic, ty: Type) -> Option<Expr> {
@@ -47,7 +208,8 @@ fn pid<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
             _ => return checker.misused(call, argument.span(), "the namespace is curr_ns or init"),
         },
     };
-    let which = if call.row.names[0] == "pid" { Intrinsic::Pid { initial } } else { Intrinsic::Tid { initial } };
+    let which =
+        if call.row.names[0] == "pid" { Intrinsic::Pid { initial } } else { Intrinsic::Tid { initial } };
     intrinsic(checker, call, which, Type::U32)
 }
 
@@ -124,7 +286,9 @@ fn nsecs<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
             Some("monotonic") => Clock::Monotonic,
             Some("tai") => Clock::Tai,
             Some("sw_tai") => Clock::SoftwareTai,
-            _ => return checker.misused(call, argument.span(), "the clock is boot, monotonic, tai or sw_tai"),
+            _ => {
+                return checker.misused(call, argument.span(), "the clock is boot, monotonic, tai or sw_tai");
+            }
         },
     };
     intrinsic(checker, call, Intrinsic::Nsecs(clock), Type::U64)
@@ -186,7 +350,9 @@ fn in_cgroup<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
 fn sample<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     match checker.argument_constant(call, 0)? {
         1 => Some(checker.int(1, Type::Bool, call.span)),
-        n if (2..=1 << 31).contains(&n) => intrinsic(checker, call, Intrinsic::Sample { one_in: n as u32 }, Type::Bool),
+        n if (2..=1 << 31).contains(&n) => {
+            intrinsic(checker, call, Intrinsic::Sample { one_in: n as u32 }, Type::Bool)
+        }
         _ => checker.misused(call, call.span, "sample() takes a number from 1 to 2^31"),
     }
 }

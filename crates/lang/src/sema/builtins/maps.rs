@@ -12,12 +12,54 @@ use crate::syntax::ast::{self, Argument};
 use crate::types::Type;
 
 pub(super) const ROWS: &[Builtin] = &[
-    row(&["delete"], "bool delete(@map, key)\nbool delete(@map)\nbool delete(@map[key])", "Removes an entry; a map without keys is set to zero. Whether there was such an entry.", Mode::Inline, (1, 2), Check::Value(delete)),
-    row(&["has_key"], "bool has_key(@map, key)", "Whether the map has that key.", Mode::Inline, (2, 2), Check::Value(has_key)),
-    row(&["find"], "bool find(@map, key, $value)", "Whether the map has that key; if so, $value is set to its value.", Mode::Inline, (3, 3), Check::Value(find)),
-    row(&["len"], "uint64 len(@map)\nuint64 len(kstack|ustack)", "Number of entries of a map, or of frames of a stack.", Mode::Inline, (1, 1), Check::Value(len)),
-    row(&["clear"], "void clear(@map)", "Removes all entries of a map.", Mode::Async, (1, 1), Check::Value(clear)),
-    row(&["zero"], "void zero(@map)", "Sets all values of a map to zero.", Mode::Async, (1, 1), Check::Value(clear)),
+    row(
+        &["delete"],
+        "bool delete(@map, key)\nbool delete(@map)\nbool delete(@map[key])",
+        "Removes an entry; a map without keys is set to zero. Whether there was such an entry.",
+        Mode::Inline,
+        (1, 2),
+        Check::Value(delete),
+    ),
+    row(
+        &["has_key"],
+        "bool has_key(@map, key)",
+        "Whether the map has that key.",
+        Mode::Inline,
+        (2, 2),
+        Check::Value(has_key),
+    ),
+    row(
+        &["find"],
+        "bool find(@map, key, $value)",
+        "Whether the map has that key; if so, $value is set to its value.",
+        Mode::Inline,
+        (3, 3),
+        Check::Value(find),
+    ),
+    row(
+        &["len"],
+        "uint64 len(@map)\nuint64 len(kstack|ustack)",
+        "Number of entries of a map, or of frames of a stack.",
+        Mode::Inline,
+        (1, 1),
+        Check::Value(len),
+    ),
+    row(
+        &["clear"],
+        "void clear(@map)",
+        "Removes all entries of a map.",
+        Mode::Async,
+        (1, 1),
+        Check::Value(clear),
+    ),
+    row(
+        &["zero"],
+        "void zero(@map)",
+        "Sets all values of a map to zero.",
+        Mode::Async,
+        (1, 1),
+        Check::Value(clear),
+    ),
 ];
 
 /// A map given without a key.
@@ -43,10 +85,7 @@ pub(super) fn named_map<'a>(checker: &mut Checker<'a>, name: &'a str, span: Span
     Some(map)
 }
 
-fn keyed<'a>(
-    checker: &mut Checker<'a>,
-    call: &Call<'a>,
-) -> Option<(MapId, Expr)> {
+fn keyed<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<(MapId, Expr)> {
     let (map, span) = whole_map(checker, call, 0)?;
     if checker.map_info(map).key == Some(Key::Scalar) {
         let info = checker.map_info(map).clone();
@@ -85,7 +124,11 @@ fn delete_expr<'a>(checker: &mut Checker<'a>, call: &Call<'a>, dropped: bool) ->
             None => {
                 let map = named_map(checker, name, span)?;
                 if let Some(Key::Of(_)) = checker.map_info(map).key {
-                    return checker.misused(call, span, format!("{name} has keys: say which, or use clear({name})"));
+                    return checker.misused(
+                        call,
+                        span,
+                        format!("{name} has keys: say which, or use clear({name})"),
+                    );
                 }
                 checker.checked_key(map, None, span)?
             }
@@ -117,7 +160,8 @@ fn find<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
         }
         Some(MapValue::Plain(ty)) => settle(ty),
         Some(aggregate) => {
-            let message = format!("find() reads plain values, and this map holds a {}", aggregate_name(&aggregate));
+            let message =
+                format!("find() reads plain values, and this map holds a {}", aggregate_name(&aggregate));
             return checker.misused(call, call.span, message);
         }
     };
@@ -125,8 +169,10 @@ fn find<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
         Some(local) => local,
         None => checker.declare_local(name, target.span),
     };
-    let sample = checker.make(ExprKind::MapGet { map, key: Some(Box::new(key.clone())) }, ty.clone(), target.span);
-    if !checker.join_local(local, &sample) || checker.last && settle(checker.local_type(local).clone()) != ty {
+    let sample =
+        checker.make(ExprKind::MapGet { map, key: Some(Box::new(key.clone())) }, ty.clone(), target.span);
+    if !checker.join_local(local, &sample) || checker.last && settle(checker.local_type(local).clone()) != ty
+    {
         let have = checker.local_type(local).clone();
         let message =
             format!("{name} is a {} and the map holds a {}", checker.show(&have), checker.show(&ty));
@@ -152,7 +198,9 @@ fn len<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     let value = checker.argument_value(call, 0)?;
     match &value.ty {
         Type::Stack(_) => Some(checker.make(ExprKind::StackLength(Box::new(value)), Type::U64, call.span)),
-        Type::String(_) => Some(checker.make(ExprKind::Intrinsic(Intrinsic::StrLength, vec![value]), Type::U64, call.span)),
+        Type::String(_) => {
+            Some(checker.make(ExprKind::Intrinsic(Intrinsic::StrLength, vec![value]), Type::U64, call.span))
+        }
         ty => {
             let message = format!("len() takes a map or a stack, not a {}", checker.show(ty));
             checker.misused(call, value.span, message)

@@ -150,7 +150,12 @@ fn argument_number(name: &str) -> Option<usize> {
 }
 
 /// A call of a builtin. `None`: there is none of that name.
-pub fn call<'a>(checker: &mut Checker<'a>, name: &'a str, arguments: &'a [Argument], span: Span) -> Option<Value> {
+pub fn call<'a>(
+    checker: &mut Checker<'a>,
+    name: &'a str,
+    arguments: &'a [Argument],
+    span: Span,
+) -> Option<Value> {
     let row = find(name)?;
     let call = Call { name, arguments, span, row };
     if !check_call(checker, &call) {
@@ -233,7 +238,9 @@ impl<'a> Checker<'a> {
     fn argument_ast(&mut self, call: &Call<'a>, position: usize) -> Option<&'a ast::Expr> {
         match call.arguments.get(position)? {
             Argument::Expr(expr) => Some(self.bound(expr)),
-            Argument::Type(ty) => self.misused(call, ty.span, format!("{}() takes a value here, not a type", call.name)),
+            Argument::Type(ty) => {
+                self.misused(call, ty.span, format!("{}() takes a value here, not a type", call.name))
+            }
         }
     }
 
@@ -257,7 +264,9 @@ impl<'a> Checker<'a> {
                 let value = self.rvalue(expr);
                 (!is_unknown(&value)).then_some(value)
             }
-            Argument::Type(ty) => self.misused(call, ty.span, format!("{}() takes a value here, not a type", call.name)),
+            Argument::Type(ty) => {
+                self.misused(call, ty.span, format!("{}() takes a value here, not a type", call.name))
+            }
         }
     }
 
@@ -268,7 +277,9 @@ impl<'a> Checker<'a> {
                 Value::Expr(value) if is_unknown(&value) => None,
                 value => Some(value),
             },
-            Argument::Type(ty) => self.misused(call, ty.span, format!("{}() takes a value here, not a type", call.name)),
+            Argument::Type(ty) => {
+                self.misused(call, ty.span, format!("{}() takes a value here, not a type", call.name))
+            }
         }
     }
 
@@ -328,7 +339,11 @@ impl<'a> Checker<'a> {
 
     /// An argument that is a map, perhaps with a key.
     #[allow(clippy::type_complexity)] // a map's name and its key as written
-    fn argument_map(&mut self, call: &Call<'a>, position: usize) -> Option<(&'a str, Option<&'a ast::Expr>, Span)> {
+    fn argument_map(
+        &mut self,
+        call: &Call<'a>,
+        position: usize,
+    ) -> Option<(&'a str, Option<&'a ast::Expr>, Span)> {
         let expr = self.argument_ast(call, position)?;
         match &expr.kind {
             ast::ExprKind::Map { name, key } => Some((name, key.as_deref(), expr.span)),

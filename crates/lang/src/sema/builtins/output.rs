@@ -11,17 +11,94 @@ use crate::syntax::ast::{self, Argument};
 use crate::types::{Space, Type};
 
 pub(super) const ROWS: &[Builtin] = &[
-    row(&["printf"], "void printf(const string format, ...)", "Prints by a format.", Mode::Async, (1, usize::MAX), Check::Value(printf)),
-    row(&["errorf"], "void errorf(const string format, ...)", "Prints an error with the place in the program.", Mode::Async, (1, usize::MAX), Check::Value(printf)),
-    row(&["warnf"], "void warnf(const string format, ...)", "Prints a warning with the place in the program.", Mode::Async, (1, usize::MAX), Check::Value(printf)),
-    row(&["cat"], "void cat(const string format, ...)", "Prints the file whose name the format gives.", Mode::Async, (1, usize::MAX), Check::Value(printf)),
-    unsafe_row(&["system"], "void system(const string format, ...)", "Runs a shell command and prints its output.", Mode::Async, (1, usize::MAX), Check::Value(printf)),
-    row(&["print"], "void print(value)\nvoid print(@map [, const int top [, const int div]])", "Prints a value, or a map: its top entries, values divided by div.", Mode::Async, (1, 3), Check::Value(print)),
-    row(&["time"], "void time([const string format])", "Prints the time of day, by strftime(3)'s format.", Mode::Async, (0, 1), Check::Value(time)),
-    row(&["join"], "void join(char **array [, const string separator])", "Prints the strings of an array that ends with a null pointer.", Mode::Async, (1, 2), Check::Value(join)),
-    row(&["exit"], "void exit([int code])", "Ends the program; end probes run and maps print.", Mode::Async, (0, 1), Check::Value(exit)),
-    row(&["assert"], "void assert(bool condition, const string message)", "Ends the program with an error unless the condition holds.", Mode::Async, (2, 2), Check::Value(assert)),
-    row(&["unwatch"], "void unwatch(void *address)", "Removes a watchpoint.", Mode::Async, (1, 1), Check::Value(unwatch)),
+    row(
+        &["printf"],
+        "void printf(const string format, ...)",
+        "Prints by a format.",
+        Mode::Async,
+        (1, usize::MAX),
+        Check::Value(printf),
+    ),
+    row(
+        &["errorf"],
+        "void errorf(const string format, ...)",
+        "Prints an error with the place in the program.",
+        Mode::Async,
+        (1, usize::MAX),
+        Check::Value(printf),
+    ),
+    row(
+        &["warnf"],
+        "void warnf(const string format, ...)",
+        "Prints a warning with the place in the program.",
+        Mode::Async,
+        (1, usize::MAX),
+        Check::Value(printf),
+    ),
+    row(
+        &["cat"],
+        "void cat(const string format, ...)",
+        "Prints the file whose name the format gives.",
+        Mode::Async,
+        (1, usize::MAX),
+        Check::Value(printf),
+    ),
+    unsafe_row(
+        &["system"],
+        "void system(const string format, ...)",
+        "Runs a shell command and prints its output.",
+        Mode::Async,
+        (1, usize::MAX),
+        Check::Value(printf),
+    ),
+    row(
+        &["print"],
+        "void print(value)\nvoid print(@map [, const int top [, const int div]])",
+        "Prints a value, or a map: its top entries, values divided by div.",
+        Mode::Async,
+        (1, 3),
+        Check::Value(print),
+    ),
+    row(
+        &["time"],
+        "void time([const string format])",
+        "Prints the time of day, by strftime(3)'s format.",
+        Mode::Async,
+        (0, 1),
+        Check::Value(time),
+    ),
+    row(
+        &["join"],
+        "void join(char **array [, const string separator])",
+        "Prints the strings of an array that ends with a null pointer.",
+        Mode::Async,
+        (1, 2),
+        Check::Value(join),
+    ),
+    row(
+        &["exit"],
+        "void exit([int code])",
+        "Ends the program; end probes run and maps print.",
+        Mode::Async,
+        (0, 1),
+        Check::Value(exit),
+    ),
+    row(
+        &["assert"],
+        "void assert(bool condition, const string message)",
+        "Ends the program with an error unless the condition holds.",
+        Mode::Async,
+        (2, 2),
+        Check::Value(assert),
+    ),
+    row(
+        &["unwatch"],
+        "void unwatch(void *address)",
+        "Removes a watchpoint.",
+        Mode::Async,
+        (1, 1),
+        Check::Value(unwatch),
+    ),
 ];
 
 fn printf<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
@@ -87,11 +164,16 @@ fn convert_argument(checker: &mut Checker<'_>, conversion: Conversion, value: Ex
     use Conversion as C;
     let numeric = value.ty.is_scalar() && !matches!(value.ty, Type::SyscallName | Type::UserName);
     let fits = match conversion {
-        C::Signed | C::Unsigned | C::Hex | C::HexUpper | C::Octal | C::Character | C::Pointer | C::GfpFlags => numeric,
+        C::Signed
+        | C::Unsigned
+        | C::Hex
+        | C::HexUpper
+        | C::Octal
+        | C::Character
+        | C::Pointer
+        | C::GfpFlags => numeric,
         C::String => match &value.ty {
-            Type::Integer(integer) => {
-                integer.names.is_some() && !super::super::types::is_literal(&value.ty)
-            }
+            Type::Integer(integer) => integer.names.is_some() && !super::super::types::is_literal(&value.ty),
             Type::Pointer { .. } | Type::Void => false,
             _ => true,
         },
@@ -103,14 +185,20 @@ fn convert_argument(checker: &mut Checker<'_>, conversion: Conversion, value: Ex
     }
     let shown = checker.show(&value.ty);
     let (message, help) = match (conversion, &value.ty) {
-        (C::String, Type::Pointer { to, .. }) if to.size() == 1 => {
-            (format!("%s prints strings, and this is a {shown}"), "str() reads the string it points to".to_string())
+        (C::String, Type::Pointer { to, .. }) if to.size() == 1 => (
+            format!("%s prints strings, and this is a {shown}"),
+            "str() reads the string it points to".to_string(),
+        ),
+        (C::String, _) => {
+            (format!("%s prints strings, and this is a {shown}"), "integers print with %d, %u or %x".into())
         }
-        (C::String, _) => (format!("%s prints strings, and this is a {shown}"), "integers print with %d, %u or %x".into()),
         (C::Bytes | C::BytesEscaped | C::BytesHex, _) => {
             (format!("%r prints buffers, and this is a {shown}"), "buf() reads bytes".into())
         }
-        _ => (format!("this conversion prints integers, and this is a {shown}"), format!("a {shown} prints with %s")),
+        _ => (
+            format!("this conversion prints integers, and this is a {shown}"),
+            format!("a {shown} prints with %s"),
+        ),
     };
     let finding = Diagnostic::error(Code::BadFormat, value.span, message);
     checker.report(finding.help(help));
@@ -137,7 +225,13 @@ fn print<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
                         }
                         match checker.argument_constant(call, position)? {
                             number if (0..=i128::from(u32::MAX)).contains(&number) => number as u64,
-                            _ => return checker.misused(call, call.arguments[position].span(), "top and div are not negative"),
+                            _ => {
+                                return checker.misused(
+                                    call,
+                                    call.arguments[position].span(),
+                                    "top and div are not negative",
+                                );
+                            }
                         }
                     } else {
                         0
@@ -165,7 +259,8 @@ fn print<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
 }
 
 fn time<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
-    let format = if call.arguments.is_empty() { "%H:%M:%S\n".into() } else { checker.argument_string(call, 0)? };
+    let format =
+        if call.arguments.is_empty() { "%H:%M:%S\n".into() } else { checker.argument_string(call, 0)? };
     Some(checker.emit(EmitKind::Time(format), Vec::new(), call.span))
 }
 
@@ -191,7 +286,9 @@ fn join<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
             return checker.misused(call, array.span, message);
         }
     };
-    debug_assert!(matches!(&array.ty, Type::Pointer { space, .. } if *space != Space::Own || call.arguments.len() < 3));
+    debug_assert!(
+        matches!(&array.ty, Type::Pointer { space, .. } if *space != Space::Own || call.arguments.len() < 3)
+    );
     let each = Type::String(checker.config.max_strlen);
     let record = checker.record(EmitKind::Join(separator), vec![each; JOIN_MOST as usize], call.span);
     Some(checker.effect(StatementKind::Join { record, array, most: JOIN_MOST }, call.span))

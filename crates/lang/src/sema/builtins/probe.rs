@@ -13,16 +13,86 @@ use crate::source::Span;
 use crate::types::{Space, Type};
 
 pub(super) const ROWS: &[Builtin] = &[
-    row(&["args"], "struct args", "The arguments of the probe by name, args.NAME, where they are known.", Mode::Inline, (0, 0), Check::Place(args)),
-    row(&["retval"], "uint64 retval", "What the traced function returned; of the function's own type in fexit and where BTF says it.", Mode::Inline, (0, 0), Check::Value(retval)),
-    row(&["ctx", "__builtin_ctx"], "void *ctx", "The context of the BPF program; iterators have their objects in it.", Mode::Inline, (0, 0), Check::Value(ctx)),
-    row(&["probe", "__builtin_probe"], "string probe", "Name of the probe that fired, wildcards expanded.", Mode::Inline, (0, 0), Check::Value(probe)),
-    row(&["probetype", "__builtin_probetype"], "string probetype", "Type of the probe that fired.", Mode::Inline, (0, 0), Check::Value(probetype)),
-    row(&["func", "__builtin_func"], "string func", "Name of the traced function.", Mode::Inline, (0, 0), Check::Value(func)),
-    row(&["reg"], "uint64 reg(const string name)", "A register of the traced code, by its name in pt_regs (ip, sp, ax, …).", Mode::Inline, (1, 1), Check::Value(reg)),
-    unsafe_row(&["override", "override_return"], "void override(uint64 result)", "Returns this from the traced function, which is not run; kprobes on functions marked for it.", Mode::Inline, (1, 1), Check::Value(override_result)),
-    unsafe_row(&["signal"], "void signal(const string name)\nvoid signal(uint32 number)", "Sends a signal to the current process.", Mode::Inline, (1, 1), Check::Value(signal)),
-    unsafe_row(&["signal_thread"], "void signal_thread(const string name)\nvoid signal_thread(uint32 number)", "Sends a signal to the current thread.", Mode::Inline, (1, 1), Check::Value(signal)),
+    row(
+        &["args"],
+        "struct args",
+        "The arguments of the probe by name, args.NAME, where they are known.",
+        Mode::Inline,
+        (0, 0),
+        Check::Place(args),
+    ),
+    row(
+        &["retval"],
+        "uint64 retval",
+        "What the traced function returned; of the function's own type in fexit and where BTF says it.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(retval),
+    ),
+    row(
+        &["ctx", "__builtin_ctx"],
+        "void *ctx",
+        "The context of the BPF program; iterators have their objects in it.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(ctx),
+    ),
+    row(
+        &["probe", "__builtin_probe"],
+        "string probe",
+        "Name of the probe that fired, wildcards expanded.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(probe),
+    ),
+    row(
+        &["probetype", "__builtin_probetype"],
+        "string probetype",
+        "Type of the probe that fired.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(probetype),
+    ),
+    row(
+        &["func", "__builtin_func"],
+        "string func",
+        "Name of the traced function.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(func),
+    ),
+    row(
+        &["reg"],
+        "uint64 reg(const string name)",
+        "A register of the traced code, by its name in pt_regs (ip, sp, ax, …).",
+        Mode::Inline,
+        (1, 1),
+        Check::Value(reg),
+    ),
+    unsafe_row(
+        &["override", "override_return"],
+        "void override(uint64 result)",
+        "Returns this from the traced function, which is not run; kprobes on functions marked for it.",
+        Mode::Inline,
+        (1, 1),
+        Check::Value(override_result),
+    ),
+    unsafe_row(
+        &["signal"],
+        "void signal(const string name)\nvoid signal(uint32 number)",
+        "Sends a signal to the current process.",
+        Mode::Inline,
+        (1, 1),
+        Check::Value(signal),
+    ),
+    unsafe_row(
+        &["signal_thread"],
+        "void signal_thread(const string name)\nvoid signal_thread(uint32 number)",
+        "Sends a signal to the current thread.",
+        Mode::Inline,
+        (1, 1),
+        Check::Value(signal),
+    ),
 ];
 
 fn args<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Value> {
@@ -60,14 +130,17 @@ pub(super) fn numbered_argument(checker: &mut Checker<'_>, number: usize, span: 
                 }
             }
             None => {
-                let message = format!("{} has {} arguments", variant.targets[0].name, signature.parameters.len());
+                let message =
+                    format!("{} has {} arguments", variant.targets[0].name, signature.parameters.len());
                 checker.error(Code::NotInThisProbe, span, message)
             }
         },
-        Args::None if variant.kind == ProgramKind::RawTracepoint => match checker.slot(number, &Type::U64, false, span) {
-            Value::Expr(value) => value,
-            other => checker.read(other),
-        },
+        Args::None if variant.kind == ProgramKind::RawTracepoint => {
+            match checker.slot(number, &Type::U64, false, span) {
+                Value::Expr(value) => value,
+                other => checker.read(other),
+            }
+        }
         Args::Registers(_) if !matches!(variant.probe_type, ProbeType::Kretprobe | ProbeType::Uretprobe) => {
             checker.register_argument(number, span)
         }
@@ -91,7 +164,9 @@ pub(super) fn numbered_argument(checker: &mut Checker<'_>, number: usize, span: 
         _ => {
             let provider = variant.probe_type.provider();
             let help = match variant.probe_type {
-                ProbeType::Kretprobe | ProbeType::Uretprobe => "keep it in a map at function entry: @arg[tid] = arg0",
+                ProbeType::Kretprobe | ProbeType::Uretprobe => {
+                    "keep it in a map at function entry: @arg[tid] = arg0"
+                }
                 ProbeType::Tracepoint => "use args.NAME",
                 _ => "kprobe, uprobe, usdt and rawtracepoint have numbered arguments",
             };
@@ -122,10 +197,16 @@ fn retval<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
         }
         Some((ProbeType::Kretprobe | ProbeType::Uretprobe, args)) => {
             let offset = Registers::of(checker.facts.machine()).result;
-            let raw = checker.make(ExprKind::Intrinsic(Intrinsic::Register { offset }, Vec::new()), Type::U64, span);
+            let raw = checker.make(
+                ExprKind::Intrinsic(Intrinsic::Register { offset }, Vec::new()),
+                Type::U64,
+                span,
+            );
             // A function that returns an int leaves the upper half of the register undefined.
             match args {
-                Args::Registers(Some(signature)) if signature.result.is_integral() && signature.result.size() < 8 => {
+                Args::Registers(Some(signature))
+                    if signature.result.is_integral() && signature.result.size() < 8 =>
+                {
                     let ty = signature.result.clone();
                     Some(checker.cast_to(raw, &ty, span))
                 }
@@ -146,7 +227,9 @@ fn ctx<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     };
     let to = match (&variant.args, variant.kind) {
         (Args::Iterator(record), _) => Type::Record(*record),
-        (_, ProgramKind::Kprobe) => checker.resolver.record("pt_regs", false).map_or(Type::Void, Type::Record),
+        (_, ProgramKind::Kprobe) => {
+            checker.resolver.record("pt_regs", false).map_or(Type::Void, Type::Record)
+        }
         (_, ProgramKind::PerfEvent) => {
             checker.resolver.record("bpf_perf_event_data", false).map_or(Type::Void, Type::Record)
         }
@@ -188,13 +271,21 @@ fn func<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     match (variant.probe_type, known) {
         (ProbeType::Kprobe | ProbeType::Kretprobe, known) => match known {
             Some(names) if names.len() == 1 => Some(choose(checker, names, span)),
-            _ => Some(checker.make(ExprKind::Intrinsic(Intrinsic::FunctionAddress, Vec::new()), Type::KernelSymbol, span)),
+            _ => Some(checker.make(
+                ExprKind::Intrinsic(Intrinsic::FunctionAddress, Vec::new()),
+                Type::KernelSymbol,
+                span,
+            )),
         },
         (ProbeType::Fentry | ProbeType::Fexit, Some(names)) => Some(choose(checker, names, span)),
         (ProbeType::Uprobe | ProbeType::Uretprobe, Some(names)) => Some(choose(checker, names, span)),
         (ProbeType::Uprobe | ProbeType::Uretprobe | ProbeType::Usdt, _) => {
             let offset = Registers::of(checker.facts.machine()).find("ip").map_or(0, |(offset, _)| offset);
-            let ip = checker.make(ExprKind::Intrinsic(Intrinsic::Register { offset }, Vec::new()), Type::U64, span);
+            let ip = checker.make(
+                ExprKind::Intrinsic(Intrinsic::Register { offset }, Vec::new()),
+                Type::U64,
+                span,
+            );
             Some(checker.make(ExprKind::Intrinsic(Intrinsic::UserSymbol, vec![ip]), Type::UserSymbol, span))
         }
         (kind, _) => {
@@ -207,9 +298,10 @@ fn func<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
 fn reg<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     let name = checker.argument_string(call, 0)?;
     let registers = Registers::of(checker.facts.machine());
-    let has = checker.body.variant.is_some_and(|variant| {
-        variant.probe_type.has_registers() || variant.kind == ProgramKind::PerfEvent
-    });
+    let has = checker
+        .body
+        .variant
+        .is_some_and(|variant| variant.probe_type.has_registers() || variant.kind == ProgramKind::PerfEvent);
     if !has {
         let message = "registers are known in kprobes, uprobes and samples only".to_string();
         return not_here(checker, call.span, message, "tracepoints have args");

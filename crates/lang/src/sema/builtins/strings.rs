@@ -11,22 +11,134 @@ use crate::syntax::ast;
 use crate::types::Type;
 
 pub(super) const ROWS: &[Builtin] = &[
-    row(&["str"], "string str(char *data [, uint32 length])", "Reads a string that ends with NUL, at most length characters and at most max_strlen.", Mode::Inline, (1, 2), Check::Value(str_value)),
-    row(&["buf"], "buffer buf(void *data [, uint32 length])", "Reads that many bytes, at most max_strlen; an array's length is known.", Mode::Inline, (1, 2), Check::Value(buf)),
-    row(&["strlen"], "uint64 strlen(string s)", "Length of a string up to its NUL.", Mode::Inline, (1, 1), Check::Value(strlen)),
-    row(&["strcap"], "int64 strcap(string s)", "Room that a string or array has; the length of what a pointer points to.", Mode::Inline, (1, 1), Check::Value(strcap)),
-    row(&["strncmp"], "int64 strncmp(string a, string b, const int n)", "Compares the first n characters; 0 when they are equal.", Mode::Inline, (3, 3), Check::Value(strncmp)),
-    row(&["strcontains"], "bool strcontains(string haystack, string needle)", "Whether the first string has the second in it.", Mode::Inline, (2, 2), Check::Value(strcontains)),
-    row(&["strstr"], "int64 strstr(string haystack, string needle)", "Where the second string begins in the first; -1 if it is not there.", Mode::Inline, (2, 2), Check::Value(strstr)),
-    row(&["globmatch"], "bool globmatch(string s, const string pattern)", "Whether the whole string matches a pattern with *, ? and [ ].", Mode::Inline, (2, 2), Check::Value(globmatch)),
-    row(&["memcmp"], "int32 memcmp(left, right, const int count)", "Compares that many bytes; 0 when they are equal.", Mode::Inline, (3, 3), Check::Value(memcmp)),
-    row(&["bswap"], "uintN bswap(uintN n)", "The integer with its bytes in reverse order.", Mode::Inline, (1, 1), Check::Value(bswap)),
-    row(&["path"], "string path(struct path *path [, const int size])", "The path of a file; where the kernel allows it (fentry of some functions, iterators, tp_btf).", Mode::Inline, (1, 2), Check::Value(path)),
-    row(&["ntop"], "inet ntop([int family, ] address)", "An IPv4 or IPv6 address, to print; 4 bytes or an integer, or 16 bytes.", Mode::Inline, (1, 2), Check::Value(ntop)),
-    row(&["pton"], "char[4|16] pton(const string address)", "The bytes of an IPv4 or IPv6 address written as text.", Mode::Comptime, (1, 1), Check::Value(pton)),
-    row(&["macaddr"], "macaddr_t macaddr(char[6] address)", "A hardware address, to print.", Mode::Inline, (1, 1), Check::Value(macaddr)),
-    row(&["kptr"], "T *kptr(T *p)", "The pointer as one into kernel memory.", Mode::Comptime, (1, 1), Check::Value(kptr)),
-    row(&["uptr"], "T *uptr(T *p)", "The pointer as one into the process's memory.", Mode::Comptime, (1, 1), Check::Value(kptr)),
+    row(
+        &["str"],
+        "string str(char *data [, uint32 length])",
+        "Reads a string that ends with NUL, at most length characters and at most max_strlen.",
+        Mode::Inline,
+        (1, 2),
+        Check::Value(str_value),
+    ),
+    row(
+        &["buf"],
+        "buffer buf(void *data [, uint32 length])",
+        "Reads that many bytes, at most max_strlen; an array's length is known.",
+        Mode::Inline,
+        (1, 2),
+        Check::Value(buf),
+    ),
+    row(
+        &["strlen"],
+        "uint64 strlen(string s)",
+        "Length of a string up to its NUL.",
+        Mode::Inline,
+        (1, 1),
+        Check::Value(strlen),
+    ),
+    row(
+        &["strcap"],
+        "int64 strcap(string s)",
+        "Room that a string or array has; the length of what a pointer points to.",
+        Mode::Inline,
+        (1, 1),
+        Check::Value(strcap),
+    ),
+    row(
+        &["strncmp"],
+        "int64 strncmp(string a, string b, const int n)",
+        "Compares the first n characters; 0 when they are equal.",
+        Mode::Inline,
+        (3, 3),
+        Check::Value(strncmp),
+    ),
+    row(
+        &["strcontains"],
+        "bool strcontains(string haystack, string needle)",
+        "Whether the first string has the second in it.",
+        Mode::Inline,
+        (2, 2),
+        Check::Value(strcontains),
+    ),
+    row(
+        &["strstr"],
+        "int64 strstr(string haystack, string needle)",
+        "Where the second string begins in the first; -1 if it is not there.",
+        Mode::Inline,
+        (2, 2),
+        Check::Value(strstr),
+    ),
+    row(
+        &["globmatch"],
+        "bool globmatch(string s, const string pattern)",
+        "Whether the whole string matches a pattern with *, ? and [ ].",
+        Mode::Inline,
+        (2, 2),
+        Check::Value(globmatch),
+    ),
+    row(
+        &["memcmp"],
+        "int32 memcmp(left, right, const int count)",
+        "Compares that many bytes; 0 when they are equal.",
+        Mode::Inline,
+        (3, 3),
+        Check::Value(memcmp),
+    ),
+    row(
+        &["bswap"],
+        "uintN bswap(uintN n)",
+        "The integer with its bytes in reverse order.",
+        Mode::Inline,
+        (1, 1),
+        Check::Value(bswap),
+    ),
+    row(
+        &["path"],
+        "string path(struct path *path [, const int size])",
+        "The path of a file; where the kernel allows it (fentry of some functions, iterators, tp_btf).",
+        Mode::Inline,
+        (1, 2),
+        Check::Value(path),
+    ),
+    row(
+        &["ntop"],
+        "inet ntop([int family, ] address)",
+        "An IPv4 or IPv6 address, to print; 4 bytes or an integer, or 16 bytes.",
+        Mode::Inline,
+        (1, 2),
+        Check::Value(ntop),
+    ),
+    row(
+        &["pton"],
+        "char[4|16] pton(const string address)",
+        "The bytes of an IPv4 or IPv6 address written as text.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(pton),
+    ),
+    row(
+        &["macaddr"],
+        "macaddr_t macaddr(char[6] address)",
+        "A hardware address, to print.",
+        Mode::Inline,
+        (1, 1),
+        Check::Value(macaddr),
+    ),
+    row(
+        &["kptr"],
+        "T *kptr(T *p)",
+        "The pointer as one into kernel memory.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(kptr),
+    ),
+    row(
+        &["uptr"],
+        "T *uptr(T *p)",
+        "The pointer as one into the process's memory.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(kptr),
+    ),
 ];
 
 /// The characters of `$1` plus an offset into it, which `str()` sees as a pointer.
@@ -61,7 +173,8 @@ fn str_value<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
             }
             Some(number) => {
                 if number >= i128::from(most) {
-                    let message = format!("max_strlen is {most}, so str() reads at most {} characters", most - 1);
+                    let message =
+                        format!("max_strlen is {most}, so str() reads at most {} characters", most - 1);
                     checker.warn(Code::TooLarge, value.span, message);
                 }
                 room = (number + 1).min(i128::from(most)) as u32;
@@ -359,7 +472,11 @@ fn kptr<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     let space = if call.name == "kptr" { crate::types::Space::Kernel } else { crate::types::Space::User };
     match settle(value.ty.clone()) {
         Type::Pointer { to, .. } => {
-            let to = if space == crate::types::Space::User { Box::new(super::super::probes::in_user_space(*to)) } else { to };
+            let to = if space == crate::types::Space::User {
+                Box::new(super::super::probes::in_user_space(*to))
+            } else {
+                to
+            };
             Some(Expr { ty: Type::Pointer { to, space }, ..value })
         }
         Type::Integer(_) => {

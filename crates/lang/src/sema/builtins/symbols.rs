@@ -12,20 +12,118 @@ use crate::schema::{Attach, EmitKind};
 use crate::types::{Clock, Space, Stack, Type};
 
 pub(super) const ROWS: &[Builtin] = &[
-    row(&["kstack", "__builtin_kstack"], "kstack_t kstack([bpftrace|perf|raw|build_id] [,] [const int limit])", "The kernel's call stack, at most limit frames (127).", Mode::Inline, (0, 2), Check::Value(stack)),
-    row(&["ustack", "__builtin_ustack"], "ustack_t ustack([bpftrace|perf|raw|build_id] [,] [const int limit])", "The process's call stack, at most limit frames (127).", Mode::Inline, (0, 2), Check::Value(stack)),
-    row(&["ksym"], "ksym_t ksym(uint64 address)", "The kernel function at an address, to print.", Mode::Async, (1, 1), Check::Value(ksym)),
-    row(&["usym"], "usym_t usym(uint64 address)", "The process's function at an address, to print.", Mode::Async, (1, 1), Check::Value(usym)),
-    row(&["kaddr"], "uint64 *kaddr(const string symbol)", "Address of a kernel symbol.", Mode::Comptime, (1, 1), Check::Value(kaddr)),
-    row(&["percpu_kaddr"], "T *percpu_kaddr(const string symbol [, int cpu])", "Address of this (or another) CPU's copy of a per-CPU kernel variable; null for a CPU that is not there.", Mode::Inline, (1, 2), Check::Value(percpu_kaddr)),
-    row(&["uaddr"], "T *uaddr(const string symbol)", "Address of a data symbol of the traced binary.", Mode::Comptime, (1, 1), Check::Value(uaddr)),
-    row(&["cgroupid"], "uint64 cgroupid(const string path)", "Id of the cgroup (v2) at a path.", Mode::Comptime, (1, 1), Check::Value(cgroupid)),
-    row(&["cgroup_path"], "cgroup_path_t cgroup_path(uint64 id [, const string filter])", "Path of the cgroup with that id, to print.", Mode::Async, (1, 2), Check::Value(cgroup_path)),
-    row(&["strftime"], "timestamp strftime(const string format, uint64 nsecs)", "A time of day from nanoseconds since boot, to print; %f is microseconds.", Mode::Async, (2, 2), Check::Value(strftime)),
-    row(&["strerror"], "strerror_t strerror(int error)", "The message of an errno, to print.", Mode::Async, (1, 1), Check::Value(strerror)),
-    row(&["syscall_name"], "string syscall_name(int number)", "The name of a system call, to print.", Mode::Async, (1, 1), Check::Value(syscall_name)),
-    row(&["socket_cookie"], "uint64 socket_cookie(struct sock *sk)", "The kernel's lasting number of a socket.", Mode::Inline, (1, 1), Check::Value(socket_cookie)),
-    row(&["skboutput"], "uint32 skboutput(const string file, struct sk_buff *skb, uint64 length, uint64 offset)", "Writes a packet's bytes to a pcap file; 0 on success.", Mode::Async, (4, 4), Check::Value(skboutput)),
+    row(
+        &["kstack", "__builtin_kstack"],
+        "kstack_t kstack([bpftrace|perf|raw|build_id] [,] [const int limit])",
+        "The kernel's call stack, at most limit frames (127).",
+        Mode::Inline,
+        (0, 2),
+        Check::Value(stack),
+    ),
+    row(
+        &["ustack", "__builtin_ustack"],
+        "ustack_t ustack([bpftrace|perf|raw|build_id] [,] [const int limit])",
+        "The process's call stack, at most limit frames (127).",
+        Mode::Inline,
+        (0, 2),
+        Check::Value(stack),
+    ),
+    row(
+        &["ksym"],
+        "ksym_t ksym(uint64 address)",
+        "The kernel function at an address, to print.",
+        Mode::Async,
+        (1, 1),
+        Check::Value(ksym),
+    ),
+    row(
+        &["usym"],
+        "usym_t usym(uint64 address)",
+        "The process's function at an address, to print.",
+        Mode::Async,
+        (1, 1),
+        Check::Value(usym),
+    ),
+    row(
+        &["kaddr"],
+        "uint64 *kaddr(const string symbol)",
+        "Address of a kernel symbol.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(kaddr),
+    ),
+    row(
+        &["percpu_kaddr"],
+        "T *percpu_kaddr(const string symbol [, int cpu])",
+        "Address of this (or another) CPU's copy of a per-CPU kernel variable; null for a CPU that is not there.",
+        Mode::Inline,
+        (1, 2),
+        Check::Value(percpu_kaddr),
+    ),
+    row(
+        &["uaddr"],
+        "T *uaddr(const string symbol)",
+        "Address of a data symbol of the traced binary.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(uaddr),
+    ),
+    row(
+        &["cgroupid"],
+        "uint64 cgroupid(const string path)",
+        "Id of the cgroup (v2) at a path.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(cgroupid),
+    ),
+    row(
+        &["cgroup_path"],
+        "cgroup_path_t cgroup_path(uint64 id [, const string filter])",
+        "Path of the cgroup with that id, to print.",
+        Mode::Async,
+        (1, 2),
+        Check::Value(cgroup_path),
+    ),
+    row(
+        &["strftime"],
+        "timestamp strftime(const string format, uint64 nsecs)",
+        "A time of day from nanoseconds since boot, to print; %f is microseconds.",
+        Mode::Async,
+        (2, 2),
+        Check::Value(strftime),
+    ),
+    row(
+        &["strerror"],
+        "strerror_t strerror(int error)",
+        "The message of an errno, to print.",
+        Mode::Async,
+        (1, 1),
+        Check::Value(strerror),
+    ),
+    row(
+        &["syscall_name"],
+        "string syscall_name(int number)",
+        "The name of a system call, to print.",
+        Mode::Async,
+        (1, 1),
+        Check::Value(syscall_name),
+    ),
+    row(
+        &["socket_cookie"],
+        "uint64 socket_cookie(struct sock *sk)",
+        "The kernel's lasting number of a socket.",
+        Mode::Inline,
+        (1, 1),
+        Check::Value(socket_cookie),
+    ),
+    row(
+        &["skboutput"],
+        "uint32 skboutput(const string file, struct sk_buff *skb, uint64 length, uint64 offset)",
+        "Writes a packet's bytes to a pcap file; 0 on success.",
+        Mode::Async,
+        (4, 4),
+        Check::Value(skboutput),
+    ),
 ];
 
 /// Frames kept when no limit is given: what the kernel walks by default.
@@ -43,7 +141,9 @@ fn stack<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
         }
         match checker.argument_constant(call, position)? {
             limit if (1..=127).contains(&limit) => found.limit = limit as u16,
-            _ => return checker.misused(call, call.arguments[position].span(), "a stack has 1 to 127 frames"),
+            _ => {
+                return checker.misused(call, call.arguments[position].span(), "a stack has 1 to 127 frames");
+            }
         }
     }
     Some(checker.make(ExprKind::Intrinsic(Intrinsic::Stack, Vec::new()), Type::Stack(found), call.span))
@@ -61,7 +161,11 @@ fn address<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
 
 fn ksym<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     let value = address(checker, call)?;
-    Some(checker.make(ExprKind::Intrinsic(Intrinsic::KernelSymbol, vec![value]), Type::KernelSymbol, call.span))
+    Some(checker.make(
+        ExprKind::Intrinsic(Intrinsic::KernelSymbol, vec![value]),
+        Type::KernelSymbol,
+        call.span,
+    ))
 }
 
 fn usym<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
@@ -192,7 +296,8 @@ fn strerror<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
 fn syscall_name<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     let value = checker.argument_integer(call, 0)?;
     if let Some(number) = constant(&value) {
-        let name = u32::try_from(number).ok().and_then(|number| checker.facts.syscalls().get(&number)).cloned();
+        let name =
+            u32::try_from(number).ok().and_then(|number| checker.facts.syscalls().get(&number)).cloned();
         if let Some(name) = name {
             return Some(checker.string(name.as_bytes(), call.span));
         }
@@ -201,7 +306,12 @@ fn syscall_name<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> 
     Some(checker.make(ExprKind::Intrinsic(Intrinsic::SyscallName, vec![value]), Type::SyscallName, call.span))
 }
 
-fn record_pointer<'a>(checker: &mut Checker<'a>, call: &Call<'a>, position: usize, name: &str) -> Option<Expr> {
+fn record_pointer<'a>(
+    checker: &mut Checker<'a>,
+    call: &Call<'a>,
+    position: usize,
+    name: &str,
+) -> Option<Expr> {
     let value = checker.argument_value(call, position)?;
     match &value.ty {
         Type::Pointer { to, .. } if matches!(**to, Type::Record(_)) => Some(value),

@@ -10,10 +10,24 @@ impl<'a> Checker<'a> {
         if let ast::TypeKind::Name(name) = &ty.kind {
             let aggregate = matches!(
                 name.as_str(),
-                "count_t" | "sum_t" | "min_t" | "max_t" | "avg_t" | "stats_t" | "usum_t" | "umin_t" | "umax_t" | "uavg_t" | "ustats_t"
+                "count_t"
+                    | "sum_t"
+                    | "min_t"
+                    | "max_t"
+                    | "avg_t"
+                    | "stats_t"
+                    | "usum_t"
+                    | "umin_t"
+                    | "umax_t"
+                    | "uavg_t"
+                    | "ustats_t"
             );
             if aggregate {
-                return Value::Expr(self.error(Code::BadCast, ty.span, format!("nothing can be cast to {name}")));
+                return Value::Expr(self.error(
+                    Code::BadCast,
+                    ty.span,
+                    format!("nothing can be cast to {name}"),
+                ));
             }
         }
         // An array of a size that is the value's own.
@@ -59,12 +73,18 @@ impl<'a> Checker<'a> {
         if is_unknown(&value) {
             return value;
         }
-        let cast = |this: &Self, cast, value: Expr| this.make(ExprKind::Cast(cast, Box::new(value)), to.clone(), span);
+        let cast = |this: &Self, cast, value: Expr| {
+            this.make(ExprKind::Cast(cast, Box::new(value)), to.clone(), span)
+        };
         match (&value.ty, to) {
             (from, to) if from == to => Expr { span: self.at(span), ..value },
             (Type::Integer(_) | Type::Bool, Type::Integer(integer)) => match constant(&value) {
                 Some(number) => self.int(wrap(number, *integer), to.clone(), span),
-                None if value.ty.integer().is_some_and(|from| from.bytes == integer.bytes && from.signed == integer.signed) => {
+                None if value
+                    .ty
+                    .integer()
+                    .is_some_and(|from| from.bytes == integer.bytes && from.signed == integer.signed) =>
+                {
                     Expr { ty: to.clone(), span: self.at(span), ..value }
                 }
                 None => cast(self, Cast::Integer, value),
@@ -86,14 +106,18 @@ impl<'a> Checker<'a> {
                 Expr { ty, span: self.at(span), ..value }
             }
             (Type::Pointer { .. } | Type::KernelSymbol, Type::Integer(_)) => cast(self, Cast::Integer, value),
-            (Type::Array { element, .. }, Type::Integer(_)) if element.is_integral() && value.ty.size() == to.size() => {
+            (Type::Array { element, .. }, Type::Integer(_))
+                if element.is_integral() && value.ty.size() == to.size() =>
+            {
                 cast(self, Cast::Bytes, value)
             }
             (Type::Integer(_), Type::Array { element, .. }) if element.is_integral() => {
                 // A literal has the size that is asked for.
                 let size = to.size();
                 let value = match size {
-                    1 | 2 | 4 | 8 if is_literal(&value.ty) => self.coerced(value, &Type::unsigned(size as u8)),
+                    1 | 2 | 4 | 8 if is_literal(&value.ty) => {
+                        self.coerced(value, &Type::unsigned(size as u8))
+                    }
                     _ => value,
                 };
                 if value.ty.size() != size {
@@ -109,8 +133,12 @@ impl<'a> Checker<'a> {
             (Type::String(_), Type::Array { element, .. }) if element.size() == 1 => {
                 self.bad_cast(&value, to, span, "strings are indexed directly: $s[0]")
             }
-            (Type::Array { element, .. }, Type::String(_)) if **element == Type::signed(1) => cast(self, Cast::Text, value),
-            (Type::String(_), Type::String(_)) | (Type::Buffer(_), Type::Buffer(_)) => cast(self, Cast::Resize, value),
+            (Type::Array { element, .. }, Type::String(_)) if **element == Type::signed(1) => {
+                cast(self, Cast::Text, value)
+            }
+            (Type::String(_), Type::String(_)) | (Type::Buffer(_), Type::Buffer(_)) => {
+                cast(self, Cast::Resize, value)
+            }
             (Type::Tuple(_), Type::Tuple(_)) | (Type::Stack(_), Type::Stack(_)) => {
                 let fallback = value.clone();
                 match self.coerce(value, to) {
@@ -139,7 +167,11 @@ impl<'a> Checker<'a> {
                 "buffer" => Some(Type::Buffer(self.config.max_strlen)),
                 name => self.resolver.named(name).or_else(|| self.resolver.bare_record(name)),
             },
-            T::Struct(name) => self.resolver.record(name, false).or_else(|| self.resolver.record(name, true)).map(Type::Record),
+            T::Struct(name) => self
+                .resolver
+                .record(name, false)
+                .or_else(|| self.resolver.record(name, true))
+                .map(Type::Record),
             T::Union(name) => self.resolver.record(name, true).map(Type::Record),
             T::Enum(name) => self.resolver.enumeration(name),
             T::Pointer(to) => {
@@ -189,11 +221,12 @@ impl<'a> Checker<'a> {
         };
         if found.is_none() {
             let name = print_type(ty);
-            let message = if self.facts.btf().is_none() && matches!(ty.kind, T::Struct(_) | T::Union(_) | T::Enum(_)) {
-                format!("'{name}' is not declared in the program, and this kernel has no BTF")
-            } else {
-                format!("'{name}' is not a type known here")
-            };
+            let message =
+                if self.facts.btf().is_none() && matches!(ty.kind, T::Struct(_) | T::Union(_) | T::Enum(_)) {
+                    format!("'{name}' is not declared in the program, and this kernel has no BTF")
+                } else {
+                    format!("'{name}' is not a type known here")
+                };
             let finding = Diagnostic::error(Code::UnknownType, self.at(ty.span), message);
             let finding = match &ty.kind {
                 T::Struct(wanted) | T::Union(wanted) if self.last => self.suggest_record(finding, wanted),
@@ -216,6 +249,24 @@ impl<'a> Checker<'a> {
 
 /// Names of types for "did you mean".
 const TYPE_NAMES: &[&str] = &[
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "string", "buffer", "inet", "char",
-    "int", "long", "short", "size_t", "macaddr_t", "timestamp", "void",
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "string",
+    "buffer",
+    "inet",
+    "char",
+    "int",
+    "long",
+    "short",
+    "size_t",
+    "macaddr_t",
+    "timestamp",
+    "void",
 ];

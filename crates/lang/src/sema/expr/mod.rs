@@ -3,14 +3,14 @@
 mod casts;
 mod operators;
 
+use crate::diagnostic::{Code, Diagnostic};
+use crate::hir::{BinaryOp, Cast, Expr, ExprKind, StepTarget, UnaryOp};
 use crate::sema::builtins;
 use crate::sema::checker::Checker;
 use crate::sema::constants;
 use crate::sema::convert::{constant, is_unknown, wrap};
 use crate::sema::place::Value;
 use crate::sema::types::{LITERAL, is_literal, settle};
-use crate::diagnostic::{Code, Diagnostic};
-use crate::hir::{BinaryOp, Cast, Expr, ExprKind, StepTarget, UnaryOp};
 use crate::source::Span;
 use crate::syntax::ast;
 use crate::syntax::print::{operator, print_expr, print_type};
@@ -71,7 +71,9 @@ impl<'a> Checker<'a> {
                 let right = self.condition(right);
                 self.logical(*and, left, right, span)
             }
-            A::Ternary { condition, then, otherwise } => self.ternary(condition, then.as_deref(), otherwise, span),
+            A::Ternary { condition, then, otherwise } => {
+                self.ternary(condition, then.as_deref(), otherwise, span)
+            }
             A::Field { base, name } => return self.field(base, name, span),
             A::Index { base, index } => return self.index(base, index, span),
             A::Cast(ty, inner) => return self.cast_ast(ty, inner, span),
@@ -80,8 +82,15 @@ impl<'a> Checker<'a> {
             A::If(found) => self.if_expr(found, span),
             A::Comptime(inner) => {
                 let value = self.expr(inner);
-                if constant(&value).is_none() && !is_unknown(&value) && !matches!(value.kind, ExprKind::Str(_)) {
-                    return Value::Expr(self.error(Code::NeedsLiteral, span, "this is not known at compile time"));
+                if constant(&value).is_none()
+                    && !is_unknown(&value)
+                    && !matches!(value.kind, ExprKind::Str(_))
+                {
+                    return Value::Expr(self.error(
+                        Code::NeedsLiteral,
+                        span,
+                        "this is not known at compile time",
+                    ));
                 }
                 value
             }
@@ -90,7 +99,11 @@ impl<'a> Checker<'a> {
     }
 
     /// A variable in reach; `Err` has what a macro's parameter of that name stands for, if it is one.
-    pub fn variable(&mut self, name: &str, span: Span) -> Result<crate::hir::LocalId, Option<crate::sema::checker::Binding<'a>>> {
+    pub fn variable(
+        &mut self,
+        name: &str,
+        span: Span,
+    ) -> Result<crate::hir::LocalId, Option<crate::sema::checker::Binding<'a>>> {
         let _ = span;
         match self.find_local(name) {
             Some(local) => Ok(local),
@@ -169,7 +182,8 @@ impl<'a> Checker<'a> {
         if let Some((value, ty)) = self.resolver.constant(name) {
             return Value::Expr(self.int(value as u64, ty, span));
         }
-        let finding = Diagnostic::error(Code::UnknownIdentifier, self.at(span), format!("unknown name '{name}'"));
+        let finding =
+            Diagnostic::error(Code::UnknownIdentifier, self.at(span), format!("unknown name '{name}'"));
         let mut names: Vec<&str> = builtins::names().collect();
         names.extend(self.macros.keys().copied());
         let variable = format!("${name}");
@@ -228,7 +242,9 @@ impl<'a> Checker<'a> {
             ast::ExprKind::Variable(name) => {
                 let local = match self.variable(name, target.span) {
                     Ok(local) => local,
-                    Err(Some(bound)) => return self.in_frame(bound.frame, |this| this.step(bound.expr, up, post, span)),
+                    Err(Some(bound)) => {
+                        return self.in_frame(bound.frame, |this| this.step(bound.expr, up, post, span));
+                    }
                     Err(None) => return self.unknown_variable(name, target.span),
                 };
                 let ty = self.local_type(local).clone();
@@ -236,7 +252,8 @@ impl<'a> Checker<'a> {
                     return self.unknown(span);
                 }
                 if !matches!(ty, Type::Integer(_) | Type::Pointer { .. }) {
-                    let message = format!("{name} is a {}, and ++ and -- count integers and pointers", self.show(&ty));
+                    let message =
+                        format!("{name} is a {}, and ++ and -- count integers and pointers", self.show(&ty));
                     return self.error(Code::NotAnInteger, span, message);
                 }
                 // What is counted up needs room to count.
@@ -278,7 +295,9 @@ impl<'a> Checker<'a> {
             }
             ast::ExprKind::Name(name) => match self.binding(name) {
                 Some(bound) => self.in_frame(bound.frame, |this| this.step(bound.expr, up, post, span)),
-                None => self.error(Code::BadAssignment, target.span, "++ and -- change a $variable or a @map"),
+                None => {
+                    self.error(Code::BadAssignment, target.span, "++ and -- change a $variable or a @map")
+                }
             },
             _ => self.error(Code::BadAssignment, target.span, "++ and -- change a $variable or a @map"),
         }

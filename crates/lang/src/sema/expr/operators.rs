@@ -3,7 +3,13 @@
 use super::*;
 
 impl<'a> Checker<'a> {
-    pub(super) fn binary(&mut self, op: BinaryOp, left_ast: &'a ast::Expr, right_ast: &'a ast::Expr, span: Span) -> Expr {
+    pub(super) fn binary(
+        &mut self,
+        op: BinaryOp,
+        left_ast: &'a ast::Expr,
+        right_ast: &'a ast::Expr,
+        span: Span,
+    ) -> Expr {
         let mut left = self.rvalue(left_ast);
         let mut right = self.rvalue(right_ast);
         // A parameter that looks like a number is a string where it meets one.
@@ -34,7 +40,8 @@ impl<'a> Checker<'a> {
         if !integral(&left.ty) || !integral(&right.ty) {
             return self.bad_operands(op, &left, &right, span);
         }
-        let foldable = |ty: &Type| is_literal(ty) || ty.integer().is_some_and(|integer| integer.names.is_some());
+        let foldable =
+            |ty: &Type| is_literal(ty) || ty.integer().is_some_and(|integer| integer.names.is_some());
         if let (Some(a), Some(b)) = (constant(&left), constant(&right))
             && foldable(&left.ty)
             && foldable(&right.ty)
@@ -52,11 +59,16 @@ impl<'a> Checker<'a> {
         // Variables that only ever had literals go along with the other side.
         let all_literal = is_literal(&left.ty) && is_literal(&right.ty);
         let shift = matches!(op, BinaryOp::Shl | BinaryOp::Shr);
-        let signed = if shift { left_signed || is_literal(&left.ty) } else { left_signed || right_signed || all_literal };
+        let signed = if shift {
+            left_signed || is_literal(&left.ty)
+        } else {
+            left_signed || right_signed || all_literal
+        };
         if matches!(op, BinaryOp::Div | BinaryOp::Mod) && left_signed != right_signed && !all_literal {
             let unsigned = if left_signed { &right } else { &left };
             if unsigned.ty == Type::U64 && constant(unsigned).is_none() && !is_literal(&unsigned.ty) {
-                let message = format!("'{}' on a signed and an unsigned 64-bit value is done as signed", operator(op));
+                let message =
+                    format!("'{}' on a signed and an unsigned 64-bit value is done as signed", operator(op));
                 self.warn(Code::SignMix, span, message);
             }
         }
@@ -112,7 +124,17 @@ impl<'a> Checker<'a> {
     pub(super) fn pointer_arithmetic(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         // Masks and shifts of addresses are sums on integers.
         if !matches!(op, BinaryOp::Add | BinaryOp::Sub) {
-            if matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr | BinaryOp::Mod | BinaryOp::Div | BinaryOp::Mul) {
+            if matches!(
+                op,
+                BinaryOp::And
+                    | BinaryOp::Or
+                    | BinaryOp::Xor
+                    | BinaryOp::Shl
+                    | BinaryOp::Shr
+                    | BinaryOp::Mod
+                    | BinaryOp::Div
+                    | BinaryOp::Mul
+            ) {
                 let (left, right) = (self.widen(left), self.widen(right));
                 return self.binary_of(op, left, right, span);
             }
@@ -187,7 +209,9 @@ impl<'a> Checker<'a> {
         }
         match crate::sema::convert::join(&left.ty, &right.ty) {
             Some(ty @ (Type::String(_) | Type::Buffer(_) | Type::Tuple(_))) => of(self, &ty, left, right),
-            Some(ty) if left.ty == right.ty && !matches!(ty, Type::Void | Type::Record(_)) => of(self, &ty, left, right),
+            Some(ty) if left.ty == right.ty && !matches!(ty, Type::Void | Type::Record(_)) => {
+                of(self, &ty, left, right)
+            }
             _ => self.bad_operands(op, &left, &right, span),
         }
     }
@@ -211,7 +235,9 @@ impl<'a> Checker<'a> {
         if let (Type::Bool, Type::Bool) = (&left.ty, &right.ty) {
             return make(self, &Type::Bool, left, right);
         }
-        if left.ty == right.ty && left.ty.integer().is_some_and(|integer| integer.bytes == 8 || integer.bytes == 4) {
+        if left.ty == right.ty
+            && left.ty.integer().is_some_and(|integer| integer.bytes == 8 || integer.bytes == 4)
+        {
             let ty = settle(left.ty.clone());
             return make(self, &ty, left, right);
         }
@@ -219,7 +245,10 @@ impl<'a> Checker<'a> {
         let unsigned64 = |expr: &Expr| expr.ty == Type::U64;
         // A 64-bit unsigned side against a constant: 0 and negative numbers mean that the
         // program thinks of it as signed (`retval < 0`, `arg0 == -1`).
-        let signed_meant = |expr: &Expr| constant(expr).is_some_and(|value| value < 0 || value == 0 && !matches!(op, BinaryOp::Eq | BinaryOp::Ne));
+        let signed_meant = |expr: &Expr| {
+            constant(expr)
+                .is_some_and(|value| value < 0 || value == 0 && !matches!(op, BinaryOp::Eq | BinaryOp::Ne))
+        };
         let ty = match (unsigned64(&left), unsigned64(&right)) {
             (true, true) => Type::U64,
             (true, false) | (false, true) => {
@@ -242,7 +271,8 @@ impl<'a> Checker<'a> {
         // Values that were extended from fewer bits cannot be negative as 64-bit numbers.
         let extended = |expr: &Expr| matches!(&expr.kind, ExprKind::Cast(Cast::Integer, inner) if inner.ty.size() < 8 && !inner.ty.is_signed());
         if !extended(left) && !extended(right) {
-            let message = format!("'{}' compares a signed with an unsigned 64-bit value, as signed", operator(op));
+            let message =
+                format!("'{}' compares a signed with an unsigned 64-bit value, as signed", operator(op));
             self.warn(Code::SignMix, span, message);
         }
     }

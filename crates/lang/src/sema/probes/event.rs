@@ -61,7 +61,12 @@ impl Expander<'_> {
             return Err(Box::new(finding));
         };
         if hardware {
-            self.warn_unsupported(point, Feature::HardwareEvents, "hardware counters", "software:cpu-clock or profile");
+            self.warn_unsupported(
+                point,
+                Feature::HardwareEvents,
+                "hardware counters",
+                "software:cpu-clock or profile",
+            );
         }
         let count = match parts.get(2) {
             None => *usual,
@@ -76,7 +81,14 @@ impl Expander<'_> {
             Attach::Software { config: *config, count }
         };
         let probe_name = format!("{provider}:{name}:{count}");
-        Ok(vec![self.resolved(point, ProgramKind::PerfEvent, probe_name, attach, Args::None, Some("counted".into()))])
+        Ok(vec![self.resolved(
+            point,
+            ProgramKind::PerfEvent,
+            probe_name,
+            attach,
+            Args::None,
+            Some("counted".into()),
+        )])
     }
 
     pub(super) fn watchpoint(&self, point: &Point<'_>) -> Result<Vec<Resolved>, Box<Diagnostic>> {
@@ -88,7 +100,9 @@ impl Expander<'_> {
             Err(_) => match place.text.rsplit_once("+arg") {
                 Some((function, number)) => match number.parse() {
                     Ok(number) => (number, Some(function.to_string())),
-                    Err(_) => return Err(bad(point, place.span, "after '+arg' comes the number of the argument")),
+                    Err(_) => {
+                        return Err(bad(point, place.span, "after '+arg' comes the number of the argument"));
+                    }
                 },
                 None => return Err(bad(point, place.span, format!("'{}' is not an address", place.text))),
             },

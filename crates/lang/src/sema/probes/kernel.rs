@@ -6,7 +6,8 @@ impl Expander<'_> {
     pub(super) fn trampoline(&self, point: &Point<'_>) -> Result<Vec<Resolved>, Box<Diagnostic>> {
         let parts = &point.ast.parts;
         let provider = point.probe_type.provider();
-        let kind = if point.probe_type == ProbeType::Fentry { ProgramKind::Fentry } else { ProgramKind::Fexit };
+        let kind =
+            if point.probe_type == ProbeType::Fentry { ProgramKind::Fentry } else { ProgramKind::Fexit };
         if parts.len() > 2 && parts[1].text == "bpf" {
             return self.bpf_trampoline(point, kind);
         }
@@ -16,22 +17,31 @@ impl Expander<'_> {
         if self.facts.btf().is_none() {
             let message = format!("{provider} needs the kernel's BTF, which this kernel does not have");
             return Err(Box::new(
-                Diagnostic::error(Code::ProbeUnsupported, point.ast.span, message).help("use kprobe and kretprobe"),
+                Diagnostic::error(Code::ProbeUnsupported, point.ast.span, message)
+                    .help("use kprobe and kretprobe"),
             ));
         }
-        self.warn_unsupported(point, Feature::Fentry, "function trampolines", "kprobe, kretprobe or a tracepoint");
+        self.warn_unsupported(
+            point,
+            Feature::Fentry,
+            "function trampolines",
+            "kprobe, kretprobe or a tracepoint",
+        );
         let blobs: Vec<usize> = match module.as_deref() {
             Some("vmlinux") => vec![0],
             Some("*") => (0..self.resolver.blobs()).collect(),
             Some(module) => self.resolver.add_module(module).into_iter().collect(),
             None => {
                 // A function of a module is found without naming the module, after the kernel's own.
-                let own = self.resolver.blob(0).is_some_and(|btf| btf.find(name, KindSet::FUNCTION).is_some());
+                let own =
+                    self.resolver.blob(0).is_some_and(|btf| btf.find(name, KindSet::FUNCTION).is_some());
                 if !own && !has_wildcard(name) {
                     let modules = self.facts.btf_modules();
                     let has = |module: &&String| {
                         let btf = self.facts.module_btf(module);
-                        btf.is_some_and(|btf| btf.find(name, KindSet::FUNCTION).is_some_and(|id| id >= btf.type_start()))
+                        btf.is_some_and(|btf| {
+                            btf.find(name, KindSet::FUNCTION).is_some_and(|id| id >= btf.type_start())
+                        })
                     };
                     match modules.iter().find(has) {
                         Some(module) => self.resolver.add_module(module).into_iter().collect(),
@@ -59,7 +69,8 @@ impl Expander<'_> {
                 let attach =
                     Attach::Trampoline { module: Some(module_name), function: name.into(), btf_id: found.id };
                 let args = Args::Raw { signature, typed: true };
-                let mut resolved = self.resolved(point, kind, format!("{provider}:{middle}{name}"), attach, args, None);
+                let mut resolved =
+                    self.resolved(point, kind, format!("{provider}:{middle}{name}"), attach, args, None);
                 resolved.variant.functions = vec![Some(name.to_string())];
                 out.push(resolved);
             }
@@ -67,13 +78,18 @@ impl Expander<'_> {
         if out.is_empty() {
             let message = format!("there is no function {name} in the kernel's BTF");
             let candidates = self.facts.kernel_functions().iter().map(String::as_str);
-            let finding = Diagnostic::error(Code::NoSuchProbe, point.ast.span, message).suggest(name, candidates);
+            let finding =
+                Diagnostic::error(Code::NoSuchProbe, point.ast.span, message).suggest(name, candidates);
             return self.missing(point, finding);
         }
         Ok(out)
     }
 
-    pub(super) fn bpf_trampoline(&self, point: &Point<'_>, kind: ProgramKind) -> Result<Vec<Resolved>, Box<Diagnostic>> {
+    pub(super) fn bpf_trampoline(
+        &self,
+        point: &Point<'_>,
+        kind: ProgramKind,
+    ) -> Result<Vec<Resolved>, Box<Diagnostic>> {
         self.parts(point, 3..=4, "fentry:bpf[:PROGRAM_ID]:FUNCTION")?;
         let parts = &point.ast.parts;
         let id = if parts.len() == 4 {
@@ -93,8 +109,14 @@ impl Expander<'_> {
         let provider = point.probe_type.provider();
         let out = found.into_iter().map(|(id, function)| {
             let attach = Attach::BpfTrampoline { program_id: Some(id), function: function.clone() };
-            let mut resolved =
-                self.resolved(point, kind, format!("{provider}:bpf:{id}:{function}"), attach, Args::None, None);
+            let mut resolved = self.resolved(
+                point,
+                kind,
+                format!("{provider}:bpf:{id}:{function}"),
+                attach,
+                Args::None,
+                None,
+            );
             resolved.variant.functions = vec![Some(function)];
             resolved
         });
@@ -103,12 +125,14 @@ impl Expander<'_> {
 
     pub(super) fn kprobe(&self, point: &Point<'_>) -> Result<Vec<Resolved>, Box<Diagnostic>> {
         let at_return = point.probe_type == ProbeType::Kretprobe;
-        let form = if at_return { "kretprobe[:MODULE]:FUNCTION" } else { "kprobe[:MODULE]:FUNCTION[+OFFSET]" };
+        let form =
+            if at_return { "kretprobe[:MODULE]:FUNCTION" } else { "kprobe[:MODULE]:FUNCTION[+OFFSET]" };
         self.parts(point, 2..=3, form)?;
         self.warn_unsupported(point, Feature::Kprobes, "kprobes", "a tracepoint or rawtracepoint");
         let parts = &point.ast.parts;
         let module = (parts.len() == 3).then(|| parts[1].text.clone());
-        if let Some(module) = module.as_deref().filter(|module| !has_wildcard(module) && *module != "vmlinux") {
+        if let Some(module) = module.as_deref().filter(|module| !has_wildcard(module) && *module != "vmlinux")
+        {
             self.resolver.add_module(module);
         }
         let (name, offset) = self.name_and_offset(point, &parts[parts.len() - 1])?;
@@ -119,14 +143,19 @@ impl Expander<'_> {
         if let Ok(address) = parse_number(&name)
             && name.starts_with(|c: char| c.is_ascii_digit())
         {
-            let attach = Attach::Kprobe { module, function: String::new(), offset: address + offset, at_return };
+            let attach =
+                Attach::Kprobe { module, function: String::new(), offset: address + offset, at_return };
             let probe_name = format!("{}:{}", point.probe_type.provider(), parts[parts.len() - 1].text);
             let args = Args::Registers(None);
             return Ok(vec![self.resolved(point, ProgramKind::Kprobe, probe_name, attach, args, key(&None))]);
         }
         let names = self.functions(module.as_deref(), &name);
         if offset > 0 && (names.len() > 1 || at_return) {
-            let message = if at_return { "a return probe cannot have an offset" } else { "an offset needs one function" };
+            let message = if at_return {
+                "a return probe cannot have an offset"
+            } else {
+                "an offset needs one function"
+            };
             return Err(bad(point, point.ast.span, message));
         }
         let mut out = Vec::new();
@@ -136,7 +165,8 @@ impl Expander<'_> {
             let middle = shown.map_or(String::new(), |module| format!("{module}:"));
             let plus = if offset > 0 { format!("+{offset}") } else { String::new() };
             let probe_name = format!("{}:{middle}{function}{plus}", point.probe_type.provider());
-            let attach = Attach::Kprobe { module: found_module, function: function.clone(), offset, at_return };
+            let attach =
+                Attach::Kprobe { module: found_module, function: function.clone(), offset, at_return };
             let key = key(&signature);
             let args = Args::Registers(signature.filter(|_| offset == 0));
             let mut resolved = self.resolved(point, ProgramKind::Kprobe, probe_name, attach, args, key);
@@ -146,7 +176,8 @@ impl Expander<'_> {
         if out.is_empty() {
             let message = format!("there is no kernel function {name} that can be probed");
             let candidates = self.facts.kernel_functions().iter().map(String::as_str);
-            let finding = Diagnostic::error(Code::NoSuchProbe, point.ast.span, message).suggest(&name, candidates);
+            let finding =
+                Diagnostic::error(Code::NoSuchProbe, point.ast.span, message).suggest(&name, candidates);
             return self.missing(point, finding);
         }
         Ok(out)
@@ -210,7 +241,9 @@ impl Expander<'_> {
                 }
                 None => Vec::new(),
             };
-            return Err(Box::new(Diagnostic::error(Code::NoSuchProbe, kind.span, message).suggest(&kind.text, names)));
+            return Err(Box::new(
+                Diagnostic::error(Code::NoSuchProbe, kind.span, message).suggest(&kind.text, names),
+            ));
         };
         let pin = point.ast.parts.get(2).map(|part| part.text.clone());
         let name = format!("iter:{}", kind.text);

@@ -15,15 +15,15 @@ use bpf::btf::{Kind, KindSet, TypeId};
 use bpf::facts::Feature;
 use trace::format::EventFormat;
 
-use crate::sema::registers::Registers;
-use crate::sema::types::Resolver;
-use crate::sema::uses::{Macros, Uses, of_probe};
 use crate::config::{Config, MissingProbes};
 use crate::diagnostic::{Code, Diagnostic, Findings};
 use crate::environment::{Environment, Unanswered};
 use crate::glob::{Pattern, has_wildcard};
 use crate::hir::UsdtLocation;
 use crate::schema::{Attach, Period, ProgramKind, Target};
+use crate::sema::registers::Registers;
+use crate::sema::types::Resolver;
+use crate::sema::uses::{Macros, Uses, of_probe};
 use crate::source::Span;
 use crate::syntax::ast::{AttachPoint, Expr, Probe, Text};
 use crate::syntax::lexer::parse_number;
@@ -313,7 +313,10 @@ impl<'a> Expander<'a> {
         }
         let iterators = out.iter().filter(|variant| variant.kind == ProgramKind::Iterator).count();
         if iterators > 0 && out.len() > 1 {
-            let span = out.iter().find(|v| v.kind == ProgramKind::Iterator).map_or(Span::NONE, |v| v.targets[0].span);
+            let span = out
+                .iter()
+                .find(|v| v.kind == ProgramKind::Iterator)
+                .map_or(Span::NONE, |v| v.targets[0].span);
             self.findings.add(Diagnostic::error(
                 Code::IteratorAlone,
                 span,
@@ -329,8 +332,9 @@ impl<'a> Expander<'a> {
         if found.is_none() {
             let message = format!("there is no type of probe '{}'", word.text);
             let names = PROVIDERS.iter().map(|(name, _)| *name).filter(|name| name.len() > 2);
-            self.findings
-                .add(Diagnostic::error(Code::UnknownProbeType, word.span, message).suggest(&word.text, names));
+            self.findings.add(
+                Diagnostic::error(Code::UnknownProbeType, word.span, message).suggest(&word.text, names),
+            );
         }
         found
     }
@@ -347,11 +351,19 @@ impl<'a> Expander<'a> {
                 self.parts(point, 3..=3, "self:signal:SIGUSR1")?;
                 let parts = &point.ast.parts;
                 if parts[1].text != "signal" {
-                    return Err(bad(point, parts[1].span, "the event of 'self' is 'signal': self:signal:SIGUSR1"));
+                    return Err(bad(
+                        point,
+                        parts[1].span,
+                        "the event of 'self' is 'signal': self:signal:SIGUSR1",
+                    ));
                 }
                 let name = &parts[2].text;
                 if !matches!(name.as_str(), "SIGUSR1" | "SIGUSR2" | "SIGHUP") {
-                    return Err(bad(point, parts[2].span, "the tracer reacts to SIGUSR1, SIGUSR2 and SIGHUP"));
+                    return Err(bad(
+                        point,
+                        parts[2].span,
+                        "the tracer reacts to SIGUSR1, SIGUSR2 and SIGHUP",
+                    ));
                 }
                 Ok(vec![self.special(point, format!("self:signal:{name}"), Attach::Signal(name.clone()))])
             }
@@ -389,7 +401,9 @@ impl<'a> Expander<'a> {
         }
         let provider = point.probe_type.provider();
         let message = if let Some(empty) = empty {
-            return Err(bad(point, empty.span, format!("a part of this {provider} probe is empty")).map_help(form));
+            return Err(
+                bad(point, empty.span, format!("a part of this {provider} probe is empty")).map_help(form)
+            );
         } else if parts.len() > *count.end() {
             format!("this {provider} probe has too many parts")
         } else {
@@ -415,7 +429,9 @@ impl<'a> Expander<'a> {
         let needs_identity = point.uses.has("probe")
             || point.uses.has("func") && matches!(point.probe_type, ProbeType::Uprobe | ProbeType::Uretprobe);
         let cookie = match kind {
-            ProgramKind::Kprobe | ProgramKind::Tracepoint | ProgramKind::PerfEvent => self.facts.has(Feature::PerfCookie),
+            ProgramKind::Kprobe | ProgramKind::Tracepoint | ProgramKind::PerfEvent => {
+                self.facts.has(Feature::PerfCookie)
+            }
             ProgramKind::RawTracepoint | ProgramKind::TracingRawTracepoint => {
                 self.facts.has(Feature::RawTracepointCookie)
             }
@@ -467,7 +483,8 @@ impl<'a> Expander<'a> {
 
     fn warn_unsupported(&self, point: &Point<'_>, feature: Feature, what: &str, instead: &str) {
         if !self.facts.has(feature) && self.warned.borrow_mut().insert(feature) {
-            let message = format!("this kernel does not offer {what}, so probes of this type will not attach here");
+            let message =
+                format!("this kernel does not offer {what}, so probes of this type will not attach here");
             self.findings.add(
                 Diagnostic::warning(Code::ProbeUnsupported, point.ast.span, message)
                     .help(format!("use {instead}; lotse doctor shows what works here")),
@@ -517,7 +534,10 @@ fn group(resolved: Vec<Resolved>) -> Vec<Variant> {
     let mut out: Vec<(Option<String>, Variant)> = Vec::new();
     for one in resolved {
         let same = |have: &&mut (Option<String>, Variant)| {
-            one.key.is_some() && have.0 == one.key && have.1.kind == one.variant.kind && have.1.probe_type == one.variant.probe_type
+            one.key.is_some()
+                && have.0 == one.key
+                && have.1.kind == one.variant.kind
+                && have.1.probe_type == one.variant.probe_type
         };
         match out.iter_mut().find(same) {
             Some((_, variant)) => {

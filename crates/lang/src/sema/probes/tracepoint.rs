@@ -44,7 +44,8 @@ impl Expander<'_> {
             let full = format!("{category}:{name}");
             let message = format!("there is no tracepoint {full}");
             let candidates = self.facts.tracepoints().iter().map(String::as_str);
-            let finding = Diagnostic::error(Code::NoSuchProbe, point.ast.span, message).suggest(&full, candidates);
+            let finding =
+                Diagnostic::error(Code::NoSuchProbe, point.ast.span, message).suggest(&full, candidates);
             return self.missing(point, finding);
         }
         Ok(out)
@@ -62,15 +63,20 @@ impl Expander<'_> {
             None => "tracepoint".to_string(),
             // Records that agree in the fields used can share the code.
             Some(format) => {
-                let used = format.fields.iter().filter(|f| point.uses.whole_args || point.uses.fields.contains(&f.name));
-                let layout = used.map(|f| format!("{} {} {}+{} {:?}", f.name, f.type_name, f.offset, f.size, f.shape));
+                let used = format
+                    .fields
+                    .iter()
+                    .filter(|f| point.uses.whole_args || point.uses.fields.contains(&f.name));
+                let layout =
+                    used.map(|f| format!("{} {} {}+{} {:?}", f.name, f.type_name, f.offset, f.size, f.shape));
                 format!("tracepoint {} {}", category == "syscalls", layout.collect::<Vec<_>>().join(","))
             }
         };
         let probe_name = format!("tracepoint:{full}");
         let args = format.clone().map_or(Args::None, Args::Tracepoint);
         let attach = Attach::Tracepoint { category: category.clone(), name: name.clone() };
-        let mut plain = self.resolved(point, ProgramKind::Tracepoint, probe_name.clone(), attach, args, Some(key));
+        let mut plain =
+            self.resolved(point, ProgramKind::Tracepoint, probe_name.clone(), attach, args, Some(key));
         if category == "syscalls" {
             plain.variant.space = Space::User;
         }
@@ -98,7 +104,12 @@ impl Expander<'_> {
         format: Option<Rc<EventFormat>>,
     ) -> Option<(Attach, Served, Signature, Rc<EventFormat>)> {
         let uses = point.uses;
-        if !self.serve || !self.facts.has(Feature::TpBtf) || uses.whole_args || uses.has("kstack") || uses.has("ctx") {
+        if !self.serve
+            || !self.facts.has(Feature::TpBtf)
+            || uses.whole_args
+            || uses.has("kstack")
+            || uses.has("ctx")
+        {
             return None;
         }
         let btf = self.resolver.blob(0)?;
@@ -148,7 +159,8 @@ impl Expander<'_> {
         if many > 1 || self.facts.machine() != "x86_64" {
             return None;
         }
-        let number = self.facts.syscalls().iter().find(|(_, have)| *have == call).map(|(number, _)| *number)?;
+        let number =
+            self.facts.syscalls().iter().find(|(_, have)| *have == call).map(|(number, _)| *number)?;
         Some(Syscall { enter, number, raw, name: call })
     }
 
@@ -178,14 +190,16 @@ impl Expander<'_> {
             let btf = blob.and_then(|blob| self.resolver.blob(blob));
             let found = btf.as_ref().and_then(|btf| Some((blob?, btf.tracepoint(&name)?)));
             let suffix = format!(":{name}");
-            let exists = found.is_some() || self.facts.tracepoints().iter().any(|full| full.ends_with(&suffix));
+            let exists =
+                found.is_some() || self.facts.tracepoints().iter().any(|full| full.ends_with(&suffix));
             if !exists {
                 continue;
             }
             let middle = module.as_deref().map_or(String::new(), |module| format!("{module}:"));
             let probe_name = format!("rawtracepoint:{middle}{name}");
             let readable = found.as_ref().is_none_or(|(blob, found)| {
-                !uses_arguments(point.uses) || found.parameters.iter().all(|parameter| self.readable(*blob, parameter.type_id))
+                !uses_arguments(point.uses)
+                    || found.parameters.iter().all(|parameter| self.readable(*blob, parameter.type_id))
             });
             let typed = self.facts.has(Feature::TpBtf) && found.is_some() && readable;
             let (btf_id, args, shape) = match found {
@@ -201,7 +215,10 @@ impl Expander<'_> {
                 // Each program is loaded for one raw tracepoint's types.
                 (ProgramKind::TracingRawTracepoint, None)
             } else {
-                (ProgramKind::RawTracepoint, Some(format!("raw {}", if point.uses.args() { &shape } else { "" })))
+                (
+                    ProgramKind::RawTracepoint,
+                    Some(format!("raw {}", if point.uses.args() { &shape } else { "" })),
+                )
             };
             out.push(self.resolved(point, kind, probe_name, attach, args, key));
         }
@@ -210,7 +227,9 @@ impl Expander<'_> {
             let btf = blob.and_then(|blob| self.resolver.blob(blob));
             let known: Vec<&str> = match &btf {
                 Some(btf) => btf.tracepoint_names().collect(),
-                None => self.facts.tracepoints().iter().filter_map(|full| Some(full.split_once(':')?.1)).collect(),
+                None => {
+                    self.facts.tracepoints().iter().filter_map(|full| Some(full.split_once(':')?.1)).collect()
+                }
             };
             let finding = Diagnostic::error(Code::NoSuchProbe, point.ast.span, message).suggest(name, known);
             return self.missing(point, finding);
@@ -225,7 +244,13 @@ impl Expander<'_> {
         match btf.resolve(id).map(|ty| ty.kind) {
             Some(Kind::Pointer(to)) => matches!(
                 btf.resolve(to).map(|ty| ty.kind),
-                Some(Kind::Void | Kind::Int { .. } | Kind::Struct { .. } | Kind::Union { .. } | Kind::Forward { .. })
+                Some(
+                    Kind::Void
+                        | Kind::Int { .. }
+                        | Kind::Struct { .. }
+                        | Kind::Union { .. }
+                        | Kind::Forward { .. }
+                )
             ),
             Some(Kind::Int { .. } | Kind::Enum { .. }) => true,
             _ => false,
@@ -250,8 +275,12 @@ impl Syscall<'_> {
         if !self.enter {
             return (field == "ret").then(|| "args.ret".into());
         }
-        let own: Vec<&str> =
-            format.fields.iter().filter(|f| !f.common && f.name != "__syscall_nr").map(|f| f.name.as_str()).collect();
+        let own: Vec<&str> = format
+            .fields
+            .iter()
+            .filter(|f| !f.common && f.name != "__syscall_nr")
+            .map(|f| f.name.as_str())
+            .collect();
         let position = own.iter().position(|name| *name == field)?;
         // Newer kernels append the text of string arguments, which is no argument of the call.
         let offset = registers.syscall_arguments.get(position)?;

@@ -29,8 +29,10 @@ impl Expander<'_> {
         let mut out = Vec::new();
         let resolve = |path: &str, function: String, offset: u64, out: &mut Vec<Resolved>| {
             let signature = self.debug_signature(path, &function, point);
-            let key = Some(format!("uprobe {at_return} {:?}", signature.as_ref().filter(|_| point.uses.args())));
-            let probe_name = format!("{provider}:{path}:{}", if function.is_empty() { &last.text } else { &function });
+            let key =
+                Some(format!("uprobe {at_return} {:?}", signature.as_ref().filter(|_| point.uses.args())));
+            let probe_name =
+                format!("{provider}:{path}:{}", if function.is_empty() { &last.text } else { &function });
             let attach = Attach::Uprobe { path: path.into(), function: function.clone(), offset, at_return };
             let args = Args::Registers(signature.map(Rc::new));
             let mut resolved = self.resolved(point, ProgramKind::Kprobe, probe_name, attach, args, key);

@@ -126,7 +126,10 @@ impl Parser<'_> {
             |start: usize, end: usize| Span::new(self.base as usize + start, self.base as usize + end);
         let starts: Vec<usize> = reader.parts.iter().map(|(_, start)| *start).chain([at + 1]).collect();
         let parts = reader.parts.into_iter().zip(starts.windows(2));
-        let parts = parts.map(|((text, start), pair)| Text { text, span: part_span(start, pair[1].saturating_sub(1).max(start)) });
+        let parts = parts.map(|((text, start), pair)| Text {
+            text,
+            span: part_span(start, pair[1].saturating_sub(1).max(start)),
+        });
         let parts: Vec<Text> = parts.collect();
         if at == begin || parts[0].text.is_empty() {
             return Err(self.expected("a probe"));

@@ -8,7 +8,13 @@ use crate::source::Source;
 fn read(text: &str) -> (String, String) {
     let findings = Findings::default();
     let preprocessed = preprocess(text, 0, &[("BPFTRACE_HAVE_BTF", 1)], &findings);
-    let ast = parse(text, 0, &preprocessed, &["first".into(), "99".into(), "i:ms:1".into(), "IN".into()], &findings);
+    let ast = parse(
+        text,
+        0,
+        &preprocessed,
+        &["first".into(), "99".into(), "i:ms:1".into(), "IN".into()],
+        &findings,
+    );
     let source = Source::new("stdin", text);
     let found: Vec<String> = findings.into_sorted().iter().map(|one| render(one, &source)).collect();
     (print(&ast), found.concat())
