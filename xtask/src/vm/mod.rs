@@ -79,7 +79,11 @@ fn test_binaries() -> Result<Vec<(String, PathBuf)>> {
             bail!("{test} does not build:\n{}", String::from_utf8_lossy(&output.stderr));
         }
         let messages = String::from_utf8_lossy(&output.stdout);
-        let path = messages.lines().filter_map(executable_of).next_back();
+        let path = messages
+            .lines()
+            .filter(|line| line.contains("\"kind\":[\"test\"]"))
+            .filter_map(executable_of)
+            .next_back();
         let path = path.with_context(|| format!("cargo did not name the executable of {test}"))?;
         found.push(((*test).to_owned(), PathBuf::from(path)));
         if *package == "cli" {
