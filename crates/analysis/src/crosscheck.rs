@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use trace::{Cpu, Tid};
 
 use crate::sched::{SchedResult, result::ThreadReport};
-use crate::units::counted;
+use crate::units::{counted, duration};
 
 /// One of the kernel's counters, as the difference between the end and the start of the
 /// recording.
@@ -150,15 +150,55 @@ pub enum Verdict {
 pub fn crosscheck(result: &SchedResult, counters: &[Counter], circumstances: &Circumstances) -> CrossCheck {
     let mut check = CrossCheck::default();
     for counter in counters {
-        let row = compare(result, counter, circumstances);
+        check.rows.push(compare(result, counter, circumstances));
+    }
+    handover(&mut check.rows, circumstances.tolerance);
+    for row in &check.rows {
         match row.verdict {
             Verdict::Agrees => check.agree += 1,
             Verdict::NotComparable => check.not_comparable += 1,
             _ => check.differ += 1,
         }
-        check.rows.push(row);
     }
     check
+}
+
+/// Run time and wait time that differ for no other reason, and agree when added up: the two
+/// sides put the moment of the handover apart, and what one calls running the other still
+/// calls waiting.
+///
+/// The kernel stamps the handover with its run-queue clock, which it does not read again for
+/// a switch that directly follows a wakeup (`RQCF_REQ_SKIP`, kernel/sched/core.c), so the time
+/// since its last reading goes to the thread that comes. The event is stamped at the switch.
+fn handover(rows: &mut [CheckRow], tolerance: f64) {
+    for index in 0..rows.len() {
+        let row = &rows[index];
+        let other = match row.quantity {
+            Quantity::RunTime => Quantity::WaitTime,
+            Quantity::WaitTime => Quantity::RunTime,
+            _ => continue,
+        };
+        if row.verdict != Verdict::Unexplained {
+            continue;
+        }
+        let Some(pair) = rows.iter().find(|pair| pair.subject == row.subject && pair.quantity == other)
+        else {
+            continue;
+        };
+        let (Some(ours), Some(ours_too)) = (row.ours, pair.ours) else { continue };
+        let (ours, theirs) = (ours + ours_too, row.theirs + pair.theirs);
+        let allowed = row.allowed.max(pair.allowed) + (ours.max(theirs) as f64 * tolerance) as u64;
+        if ours.abs_diff(theirs) <= allowed {
+            let reason = format!(
+                "running and waiting together agree ({} and {}): the kernel's run-queue clock is read \
+                 before the switch that the event stamps",
+                duration(ours),
+                duration(theirs)
+            );
+            rows[index].verdict = Verdict::DiffersByClock;
+            rows[index].reason = reason;
+        }
+    }
 }
 
 fn compare(result: &SchedResult, counter: &Counter, circumstances: &Circumstances) -> CheckRow {

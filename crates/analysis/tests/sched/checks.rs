@@ -76,6 +76,21 @@ fn reasons_are_sought_in_filters_then_losses_then_the_clock() {
 }
 
 #[test]
+fn a_handover_stamped_elsewhere_moves_time_between_running_and_waiting_and_makes_none() {
+    let result = run(CLEAN);
+    let a = Subject::Thread(Tid(10));
+    let verdicts = |run: u64, wait: u64| -> Vec<Verdict> {
+        let counters = [counter(a, Quantity::RunTime, run), counter(a, Quantity::WaitTime, wait)];
+        let check = crosscheck(&result, &counters, &Circumstances { filters: Vec::new(), tolerance: 0.01 });
+        check.rows.iter().map(|row| row.verdict).collect()
+    };
+    // 200 ran and 100 waited by the events.
+    assert_eq!(verdicts(240, 60), [Verdict::DiffersByClock; 2]);
+    assert_eq!(verdicts(240, 100), [Verdict::Unexplained, Verdict::Agrees]);
+    assert_eq!(verdicts(240, 140), [Verdict::Unexplained; 2]);
+}
+
+#[test]
 fn what_the_events_do_not_tell_is_not_compared() {
     let result = run(CLEAN);
     let absent = counter(Subject::Thread(Tid(99)), Quantity::Switches, 5);
