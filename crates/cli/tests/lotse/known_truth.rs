@@ -78,6 +78,29 @@ macro_rules! needs_tools {
     };
 }
 
+/// Switches that the machine's ftrace did not tell: some virtual machines hide the switches
+/// of one CPU from the idle thread to the next, also from a plain tracefs instance. The
+/// report counts them as gaps; what a thread did across one is not known.
+fn hidden_switches(report: &Value) -> u64 {
+    let notices = report["notices"].as_array().map_or(&[][..], Vec::as_slice);
+    let of_gaps = |notice: &Value| {
+        let (count, rest) = notice["text"].as_str()?.split_once(' ')?;
+        rest.starts_with("gap").then(|| count.replace(',', "").parse::<u64>().ok())?
+    };
+    notices.iter().find_map(of_gaps).unwrap_or(0)
+}
+
+macro_rules! needs_all_switches {
+    ($report:expr) => {
+        let hidden = hidden_switches(&$report);
+        if hidden > 5 {
+            testkit::skipped!(
+                "{hidden} switches were hidden from the trace: what a sleeper did is not known"
+            );
+        }
+    };
+}
+
 /// The report of a run about these threads.
 #[track_caller]
 fn report_about(place: &Place, threads: &[&Worker], duration: &str) -> Value {
@@ -128,6 +151,7 @@ fn of_two_spinners_on_one_cpu_the_nicer_one_waits() {
     nice.pin(0);
     run("renice", &["-n", "19", "-p", &nice.tid.to_string()]);
     let report = report_about(&place, &[&favoured, &nice], "1500ms");
+    needs_all_switches!(report);
     if report["notices"].to_string().contains(&nice.tid.to_string()) {
         // So busy a machine that it never got its turn: no event names it, and that is said.
         return;
@@ -160,6 +184,7 @@ fn a_periodic_sleeper_sleeps_its_period() {
     let sleeper = Worker::start("sleeper", || std::thread::sleep(Duration::from_millis(10)));
     let before = sleeper.rounds.load(Ordering::Relaxed);
     let report = report_about(&place, &[&sleeper], "1s");
+    needs_all_switches!(report);
     let after = sleeper.rounds.load(Ordering::Relaxed);
     let row = row(&report, "threads", sleeper.tid);
     let wakeups = row["waits"].as_u64().unwrap();
@@ -184,6 +209,7 @@ fn a_thread_of_a_group_with_a_quota_waits_for_it() {
     let (place, spinner) = (Place::new(), Worker::spinner());
     group.add(spinner.tid);
     let report = report_about(&place, &[&spinner], "1500ms");
+    needs_all_switches!(report);
     let budget = budget(&report, &spinner);
     assert!(budget.running > 0.05 && budget.running < 0.22, "a fifth is allowed: {budget:?}");
     assert!(budget.waiting > 0.75, "throttled is runnable and not running: {budget:?}");
@@ -238,7 +264,9 @@ fn the_members_of_a_control_group_are_asked_about() {
     let output = place.lotse(&words);
     assert!(matches!(output.status, Some(0 | 1)), "{}", output.stderr);
     let narrow = json(&output.stdout);
-    assert!(narrow["ledger"]["recorded"].as_u64() < report["ledger"]["recorded"].as_u64());
+    let rows = narrow["data"]["threads"]["rows"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["tid"] == member.tid), "{rows:?}");
+    assert!(rows.iter().all(|row| row["tid"] != other.tid), "{rows:?}");
 }
 
 /// A control group of the test's own, removed when dropped.
@@ -294,6 +322,7 @@ fn a_pinned_thread_is_not_told_to_use_the_other_cpu() {
     first.pin(1);
     second.pin(1);
     let report = report_about(&place, &[&first, &second], "800ms");
+    needs_all_switches!(report);
     let (one, other) = (budget(&report, &first), budget(&report, &second));
     assert!(one.running + other.running <= 1.005, "{one:?} {other:?}");
     assert!(one.waiting > 0.3 && other.waiting > 0.3, "they take turns: {one:?} {other:?}");
@@ -314,6 +343,7 @@ fn an_odd_name_is_kept_as_it_is() {
         std::fs::write(comm, "a b] ==> c").unwrap();
     });
     let report = report_about(&place, &[&worker], "1200ms");
+    needs_all_switches!(report);
     renamer.join().unwrap();
     let row = row(&report, "threads", worker.tid);
     assert_eq!(row["thread"], "a b] ==> c", "{row}");
