@@ -95,9 +95,11 @@ fn strings_up_to_the_limit_come_whole_and_longer_ones_with_a_trailer() {
         printed(&["-e", r#"BEGIN { printf("%s %s\n", str($1), str($1)); exit(); }"#, &long]),
         format!("{long} {long}\n")
     );
-    let program = r#"config = { max_strlen = 8 } tracepoint:syscalls:sys_enter_openat /pid == cpid && comm == "cat"/ { printf("%s\n", str(args.filename)); exit(); }"#;
+    let program = r#"config = { max_strlen = 8 } tracepoint:syscalls:sys_enter_openat /pid == cpid && comm == "cat"/ { printf("%s\n", str(args.filename)); }"#;
     let cut = printed(&["-e", program, "-c", "cat /etc/hostname"]);
-    assert!(cut.starts_with('/') && cut.ends_with("..\n") && cut.len() <= 11, "{cut}");
+    // The loader's own strings may not be in memory yet; the argument of the command is.
+    let of_argument = |line: &str| line.starts_with("/etc/h") && line.ends_with("..") && line.len() <= 10;
+    assert!(cut.lines().any(of_argument), "{cut}");
 }
 
 #[test]
