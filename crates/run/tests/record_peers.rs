@@ -86,7 +86,7 @@ fn trace_cmd_tells_the_same_events_with_the_same_fields_in_the_same_order() {
 /// `   comm-TID  [CPU]  SECONDS.NANOSECONDS: name:   field=value …`
 fn told_by_trace_cmd(line: &str) -> Option<Told> {
     let (who, rest) = line.split_once(" [")?;
-    let (cpu, rest) = rest.split_once("]  ")?;
+    let (cpu, rest) = rest.split_once(']')?;
     let (time, rest) = rest.split_once(": ")?;
     let (name, fields) = rest.split_once(':')?;
     let (seconds, nanoseconds) = time.trim().split_once('.')?;
