@@ -10,6 +10,7 @@ mod present;
 mod progress;
 mod said;
 mod selection;
+mod stacks;
 mod values;
 mod commands;
 

@@ -13,8 +13,13 @@ pub struct Flame {
     pub about: Option<Text>,
     /// What the weights are.
     pub unit: Unit,
+    /// What is counted where the unit is [`Unit::Count`], in the plural: `samples`.
+    pub counted: Text,
     /// The stacks in any order; equal ones are added up.
     pub stacks: Vec<Stack>,
+    /// The stacks of an earlier run. Boxes are then coloured by how their share of the whole changed; widths
+    /// stay those of `stacks`.
+    pub before: Option<Vec<Stack>>,
 }
 
 /// One stack and its weight.
@@ -26,6 +31,9 @@ pub struct Stack {
     /// How much it accounts for, in the graph's unit.
     pub weight: u64,
 }
+
+/// Ends the names of kernel functions in folded stacks.
+pub const KERNEL_MARK: &str = "_[k]";
 
 /// One box of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +50,79 @@ pub struct Frame<'a> {
     pub weight: u64,
     /// Its own weight alone.
     pub own: u64,
+    /// Its weight in the earlier run, in that run's units.
+    pub before: u64,
 }
+
+/// The boxes worth drawing.
+#[derive(Clone, Debug, Default)]
+pub struct Drawn<'a> {
+    /// Each before those it called, unless there are very many: then the widest first.
+    pub boxes: Vec<Frame<'a>>,
+    /// Rows that they take.
+    pub depth: usize,
+    /// Boxes that are too narrow, too deep or too many.
+    pub left_out: usize,
+}
+
+/// Boxes narrower than this part of the whole are not drawn.
+const NARROWEST: f64 = 0.0008;
+/// Boxes drawn at most, the widest; more make a page slow.
+const MOST: usize = 4_000;
+/// Deeper than this is cut, and said.
+const DEEPEST: usize = 200;
 
 impl Flame {
     /// The weight of all stacks.
     pub fn total(&self) -> u64 {
-        self.stacks.iter().fold(0, |sum, s| sum.saturating_add(s.weight))
+        total(&self.stacks)
+    }
+
+    /// The weight of all stacks of the earlier run; 0 without one.
+    pub fn total_before(&self) -> u64 {
+        total(self.before.as_deref().unwrap_or(&[]))
+    }
+
+    /// A weight with its unit: `1,234 samples`, `1.20 s`.
+    pub fn print(&self, weight: u64) -> String {
+        let text = self.unit.print(weight);
+        match self.unit {
+            Unit::Count if weight == 1 => format!("{text} {}", self.counted.trim_end_matches('s')),
+            Unit::Count => format!("{text} {}", self.counted),
+            _ => text,
+        }
+    }
+
+    /// How much larger a box's share of the whole is than it was in the earlier run, -1…1.
+    pub fn change(&self, frame: &Frame<'_>) -> f64 {
+        let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        share(frame.weight, self.total()) - share(frame.before, self.total_before())
+    }
+
+    /// The share of the earlier run in stacks that this one has not: they have no width in the picture.
+    pub fn gone(&self) -> f64 {
+        let now: std::collections::HashSet<&[String]> =
+            self.stacks.iter().filter(|s| s.weight > 0).map(|s| s.frames.as_slice()).collect();
+        let before = self.before.as_deref().unwrap_or(&[]);
+        let gone = before.iter().filter(|s| !now.contains(s.frames.as_slice()));
+        gone.fold(0u64, |sum, s| sum.saturating_add(s.weight)) as f64 / self.total_before().max(1) as f64
+    }
+
+    /// What a picture of limited size shows.
+    pub fn drawn(&self) -> Drawn<'_> {
+        let total = self.total();
+        let frames = self.frames();
+        let all = frames.iter().filter(|f| f.weight > 0).count();
+        let wide = |f: &Frame<'_>| f.weight as f64 >= NARROWEST * total as f64 && f.weight > 0;
+        let mut boxes: Vec<Frame<'_>> =
+            frames.into_iter().filter(|f| wide(f) && f.depth < DEEPEST).collect();
+        if boxes.len() > MOST {
+            // A box goes only with all it called: those are never wider, and come later.
+            boxes.sort_by_key(|f| (std::cmp::Reverse(f.weight), f.depth));
+            boxes.truncate(MOST);
+        }
+        let depth = boxes.iter().map(|f| f.depth + 1).max().unwrap_or(0);
+        Drawn { depth, left_out: all - boxes.len(), boxes }
     }
 
     /// From lines of folded stacks, `root;caller;leaf 42`. Lines that are none are counted in
@@ -66,33 +141,41 @@ impl Flame {
     }
 
     /// The boxes, each before those it called, siblings by name from left to right. Deep
-    /// stacks cost no recursion.
+    /// stacks cost no recursion. Boxes that only the earlier run has weigh nothing.
     pub fn frames(&self) -> Vec<Frame<'_>> {
-        let mut stacks: Vec<&Stack> = self.stacks.iter().filter(|s| s.weight > 0).collect();
+        let now = self.stacks.iter().map(|s| (&s.frames, s.weight, 0));
+        let before = self.before.iter().flatten().map(|s| (&s.frames, 0, s.weight));
+        let mut stacks: Vec<(&Vec<String>, u64, u64)> =
+            now.chain(before).filter(|(_, now, before)| now | before > 0).collect();
         stacks.sort();
         let mut frames: Vec<Frame<'_>> = Vec::new();
         // The boxes of the stack at hand, by their index in `frames`, and their full names.
         let mut open: Vec<(usize, &str)> = Vec::new();
         let mut at = 0u64;
-        for stack in stacks {
-            let same = open.iter().zip(&stack.frames).take_while(|((_, name), frame)| name == frame).count();
+        for (stack, weight, before) in stacks {
+            let same = open.iter().zip(stack).take_while(|((_, name), frame)| name == frame).count();
             open.truncate(same);
-            for (depth, full) in stack.frames.iter().enumerate().skip(same) {
-                let name = full.strip_suffix("_[k]").unwrap_or(full);
+            for (depth, full) in stack.iter().enumerate().skip(same) {
+                let name = full.strip_suffix(KERNEL_MARK).unwrap_or(full);
                 let is_kernel = name.len() < full.len();
                 open.push((frames.len(), full));
-                frames.push(Frame { name, is_kernel, depth, start: at, weight: 0, own: 0 });
+                frames.push(Frame { name, is_kernel, depth, start: at, weight: 0, own: 0, before: 0 });
             }
             for &(index, _) in &open {
-                frames[index].weight = frames[index].weight.saturating_add(stack.weight);
+                frames[index].weight = frames[index].weight.saturating_add(weight);
+                frames[index].before = frames[index].before.saturating_add(before);
             }
             if let Some(&(leaf, _)) = open.last() {
-                frames[leaf].own = frames[leaf].own.saturating_add(stack.weight);
+                frames[leaf].own = frames[leaf].own.saturating_add(weight);
             }
-            at = at.saturating_add(stack.weight);
+            at = at.saturating_add(weight);
         }
         frames
     }
+}
+
+fn total(stacks: &[Stack]) -> u64 {
+    stacks.iter().fold(0, |sum, s| sum.saturating_add(s.weight))
 }
 
 #[cfg(test)]
@@ -100,8 +183,19 @@ mod tests {
     use super::*;
 
     fn flame(text: &str) -> Flame {
-        let (stacks, _) = Flame::parse_folded(text);
-        Flame { id: "f".into(), title: "f".into(), about: None, unit: Unit::Count, stacks }
+        of(Flame::parse_folded(text).0)
+    }
+
+    fn of(stacks: Vec<Stack>) -> Flame {
+        Flame {
+            id: "f".into(),
+            title: "f".into(),
+            about: None,
+            unit: Unit::Count,
+            counted: "samples".into(),
+            stacks,
+            before: None,
+        }
     }
 
     #[test]
@@ -137,8 +231,29 @@ mod tests {
         let frames = vec!["f".to_owned(); 100_000];
         let stacks =
             vec![Stack { frames: frames.clone(), weight: u64::MAX }, Stack { frames, weight: u64::MAX }];
-        let flame = Flame { id: "f".into(), title: "f".into(), about: None, unit: Unit::Count, stacks };
+        let flame = of(stacks);
         assert_eq!(flame.frames().len(), 100_000);
         assert_eq!(flame.total(), u64::MAX);
+        assert_eq!(flame.drawn().left_out, 100_000 - DEEPEST);
+    }
+
+    #[test]
+    fn two_runs_are_compared_by_their_shares() {
+        let mut flame = flame("main;a 30\nmain;b 10\n");
+        flame.before = Some(Flame::parse_folded("main;a 1\nmain;b 2\nmain;gone 1\n").0);
+        let changes: Vec<_> =
+            flame.frames().iter().map(|f| (f.name, f.weight, f.before, flame.change(f))).collect();
+        assert_eq!(
+            changes,
+            [("main", 40, 4, 0.0), ("a", 30, 1, 0.5), ("b", 10, 2, -0.25), ("gone", 0, 1, -0.25)]
+        );
+        assert_eq!(flame.gone(), 0.25);
+        assert_eq!((flame.drawn().boxes.len(), flame.drawn().left_out), (3, 0));
+    }
+
+    #[test]
+    fn weights_are_told_with_what_they_count() {
+        let flame = flame("a 1");
+        assert_eq!((flame.print(1), flame.print(1234)), ("1 sample".into(), "1,234 samples".into()));
     }
 }

@@ -16,6 +16,7 @@ pub mod text;
 pub mod json;
 pub mod markdown;
 pub mod html;
+pub mod flame_graph;
 pub mod prometheus;
 pub mod sched;
 

@@ -64,6 +64,8 @@ commands! {
     run::Run,
     /// A program in the bpftrace language: attached within milliseconds, its output printed
     trace::Trace,
+    /// Folded stacks as a flame graph; two runs as a comparison
+    flame::Flame,
     /// Raw events to a trace file
     record::Record,
     /// A trace file or run folder to an answer

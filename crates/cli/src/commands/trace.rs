@@ -21,6 +21,7 @@ use run::program::{Compiled, LiveEnvironment, RunOptions, explained};
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::selection::{CpuList, cpu_list};
+use crate::stacks::StackOptions;
 use crate::values;
 
 #[derive(Debug, Args)]
@@ -31,6 +32,7 @@ use crate::values;
   lotse trace -e 'tracepoint:raw_syscalls:sys_enter { @[comm] = count(); }' --duration 10s
   lotse trace biolatency.bt
   lotse trace -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls -l'
+  lotse trace -e 'profile:hz:99 { @[ustack, kstack] = count(); }' --flame cpu.svg --duration 10s
 
 The language is bpftrace's; docs/coming-from/bpftrace.md lists what differs."
 )]
@@ -93,6 +95,8 @@ pub struct Trace {
     /// Print the maps at the end as Prometheus text, and nothing else
     #[arg(long, conflicts_with = "format")]
     metrics: bool,
+    #[command(flatten)]
+    stacks: StackOptions,
     /// Tell at the end what each program cost, as the kernel measured it
     #[arg(long)]
     cost: bool,
@@ -172,6 +176,7 @@ impl Trace {
         if self.chosen {
             say_chosen(&compiled)?;
         }
+        self.stacks.check(&compiled.schema)?;
         if self.dry_run {
             return self.print_statistics(&compiled, &facts, console);
         }
@@ -188,6 +193,7 @@ impl Trace {
         let options = RunOptions {
             form: match self.format {
                 _ if self.metrics => Form::Metrics,
+                _ if self.stacks.folded() => Form::Folded,
                 FormOption::Text => Form::Text,
                 FormOption::Json => Form::Json,
             },
@@ -201,6 +207,7 @@ impl Trace {
             cpus: self.cpu.as_ref().map(|list| list.0.iter().copied().collect::<BTreeSet<u32>>()),
             duration: self.duration,
             cost: self.cost,
+            keep_stacks: self.stacks.drawn(),
         };
         let stop = StopToken::new()?;
         let _signals = SignalsStop::route_to(&stop);
@@ -227,6 +234,8 @@ impl Trace {
                 if self.cost {
                     say_costs(&finished)?;
                 }
+                let (program, span) = (compiled.source.name(0), finished.attached_for);
+                self.stacks.draw(&compiled.schema, program, &finished.stacks, span, console)?;
                 Ok(match finished.exit_code {
                     0 => Outcome::Done,
                     code => Outcome::Status(code as u8),

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-mod escape;
+pub(crate) mod escape;
 mod hash;
 mod axis;
 mod table;
@@ -14,7 +14,7 @@ mod histogram;
 mod time;
 mod heat;
 mod timeline;
-mod flame;
+pub(crate) mod flame;
 mod trust;
 
 use escape::{anchor, escape, prose};
@@ -27,11 +27,15 @@ use crate::{
 const STYLE: &str = include_str!("page.css");
 const DARK: &str = include_str!("dark.css");
 const SCRIPT: &str = include_str!("page.js");
+/// Flame graphs are also pictures of their own.
+pub(crate) const FLAME_STYLE: &str = include_str!("flame.css");
+pub(crate) const FLAME_SCRIPT: &str = include_str!("flame.js");
 
 /// The document as a page.
 pub fn document(document: &Document) -> String {
     // The dark colours are needed twice: for who prefers them and for who chose them.
-    let style = STYLE.replace("/*dark*/", DARK.trim());
+    let style = STYLE.replace("/*dark*/", DARK.trim()).replace("/*flame*/", FLAME_STYLE.trim());
+    let script = SCRIPT.replace("/*flame*/", FLAME_SCRIPT.trim());
     let mut out = String::with_capacity(64 << 10);
     let _ = write!(
         out,
@@ -43,7 +47,7 @@ pub fn document(document: &Document) -> String {
          <meta name=\"generator\" content=\"lotse {}\">\n\
          <title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>{style}</style>\n</head>\n<body>\n",
         hash::csp_source(&style),
-        hash::csp_source(SCRIPT),
+        hash::csp_source(&script),
         env!("CARGO_PKG_VERSION"),
         escape(&document.title)
     );
@@ -74,7 +78,7 @@ pub fn document(document: &Document) -> String {
          <pattern id=\"hatch\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\"><path d=\"M0 4L4 0M-1 1L1 -1M3 5L5 3\"/></pattern>\
          </defs></svg>\n",
     );
-    let _ = write!(out, "<script>{SCRIPT}</script>\n</body>\n</html>\n");
+    let _ = write!(out, "<script>{script}</script>\n</body>\n</html>\n");
     out
 }
 

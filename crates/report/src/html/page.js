@@ -162,96 +162,15 @@
   }
 
   // ── flame graphs ──────────────────────────────────────────────────────────────────
+  /*flame*/
   for (const figure of all(".flame")) {
-    const readout = figure.querySelector(".readout");
-    const plot = figure.querySelector(".plot");
-    const hint = "Click a box to zoom to it; with the keyboard: arrows move, Enter zooms, Escape shows all.";
-    const boxes = all(".f", plot).map((svg) => {
-      const title = svg.querySelector("title").textContent;
-      return {
-        svg, title, name: title.slice(0, title.lastIndexOf(": ")),
-        x: parseFloat(svg.getAttribute("x")), width: parseFloat(svg.getAttribute("width")), y: Number(svg.getAttribute("y")),
-      };
-    });
-    const row = 18;
-    const inside = (inner, outer) => inner.x >= outer.x - 0.01 && inner.x + inner.width <= outer.x + outer.width + 0.01;
-    let at = null;
-    let top = null;
-    readout.textContent = hint;
-    const choose = (box) => {
-      at?.svg.classList.remove("on");
-      at = box;
-      at?.svg.classList.add("on");
-      readout.textContent = at ? at.title : hint;
-    };
-    const all100 = make("button", { type: "button", disabled: true }, "All");
-    const zoom = (box) => {
-      top = box;
-      all100.disabled = !box;
-      const view = box ?? { x: 0, width: 100, y: Infinity };
-      for (const other of boxes) {
-        const caller = inside(view, other) && other.y > view.y;
-        const shown = caller || (inside(other, view) && (other.y <= view.y));
-        other.svg.setAttribute("display", shown ? "inline" : "none");
-        other.svg.classList.toggle("dim", caller);
-        if (!shown) continue;
-        const x = caller ? 0 : ((other.x - view.x) / view.width) * 100;
-        const width = caller ? 100 : (other.width / view.width) * 100;
-        other.svg.setAttribute("x", `${x}%`);
-        other.svg.setAttribute("width", `${width}%`);
-        if (width > 1.2 && !other.svg.querySelector("text")) {
-          const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
-          text.setAttribute("x", "4");
-          text.setAttribute("y", "13");
-          text.textContent = other.name;
-          other.svg.append(text);
-        }
-      }
-    };
-    for (const box of boxes) {
-      box.svg.addEventListener("pointerenter", () => choose(box));
-      box.svg.addEventListener("click", () => zoom(top === box ? null : box));
-    }
-    plot.addEventListener("pointerleave", () => choose(null));
-    plot.addEventListener("keydown", (event) => {
-      const shown = boxes.filter((box) => box.svg.getAttribute("display") !== "none");
-      const near = (y, test) => shown.filter((box) => box.y === y && test(box)).sort((a, b) => a.x - b.x);
-      const lowest = () => near(Math.max(...shown.map((box) => box.y)), () => true)[0];
-      const moves = {
-        ArrowUp: () => near(at.y - row, (box) => inside(box, at)).sort((a, b) => b.width - a.width)[0],
-        ArrowDown: () => near(at.y + row, (box) => inside(at, box))[0],
-        ArrowLeft: () => near(at.y, (box) => box.x < at.x).pop(),
-        ArrowRight: () => near(at.y, (box) => box.x > at.x)[0],
-      };
-      if (event.key === "Enter" && at) zoom(at);
-      else if (event.key === "Escape") zoom(null);
-      else if (moves[event.key]) choose((at ? moves[event.key]() : lowest()) ?? at);
-      else return;
-      event.preventDefault();
-    });
     const search = make("input", { type: "search", placeholder: "Search functions" });
     search.setAttribute("aria-label", "Search functions");
     const found = make("output");
-    search.addEventListener("input", () => {
-      const wanted = search.value.trim().toLowerCase();
-      // A function that calls itself counts once: only boxes that no other hit holds.
-      let sum = 0;
-      let end = -1;
-      const hits = boxes.filter((box) => {
-        const hit = wanted && box.name.toLowerCase().includes(wanted);
-        box.svg.classList.toggle("hit", Boolean(hit));
-        return hit;
-      });
-      hits.sort((a, b) => a.x - b.x || b.width - a.width);
-      for (const hit of hits) {
-        if (hit.x + hit.width <= end + 0.005) continue;
-        sum += hit.width;
-        end = hit.x + hit.width;
-      }
-      found.textContent = wanted ? `${hits.length} boxes, ${sum.toFixed(1)} %` : "";
-    });
-    all100.addEventListener("click", () => zoom(null));
-    figure.querySelector(".tools").append(search, found, all100);
+    const reset = make("button", { type: "button", disabled: true }, "All");
+    const plot = figure.querySelector(".plot");
+    flameGraph(plot, plot, { search, found, reset, readout: figure.querySelector(".readout") });
+    figure.querySelector(".tools").append(search, found, reset);
   }
 
   // ── pictures over time: one view for all of them ──────────────────────────────────

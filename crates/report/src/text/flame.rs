@@ -38,7 +38,7 @@ pub fn flame(flame: &Flame, options: &TextOptions) -> String {
     if hidden > 0 {
         let text = format!(
             "in % of {}; {} narrower boxes not shown",
-            flame.unit.print(total),
+            flame.print(total),
             number::count(hidden as u64)
         );
         let _ = writeln!(out, "{}", options.paint(Style::Faint, &text));

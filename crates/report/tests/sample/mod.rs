@@ -309,7 +309,9 @@ fn flame() -> Flame {
         title: "On the CPU, by caller".into(),
         about: Some("Sampled 99 times a second; widths are time on the CPU.".into()),
         unit: Unit::Nanos,
+        counted: "samples".into(),
         stacks: Flame::parse_folded(&folded).0,
+        before: None,
     }
 }
 

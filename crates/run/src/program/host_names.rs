@@ -16,6 +16,7 @@ use lang::schema::Schema;
 use lang::types::{Clock, Stack, StackMode};
 
 use super::decode::{Names, unsigned};
+use super::folded::FrameNames;
 use super::value::StackLines;
 
 /// Names of this machine.
@@ -100,6 +101,30 @@ impl<'a> HostNames<'a> {
         }
     }
 
+    /// Innermost first.
+    fn addresses(&self, stack: Stack, hash: u64, frames: u32) -> Vec<u64> {
+        let same = |map: &lang::schema::StackMap| map.user == stack.user && map.limit == stack.limit;
+        let map = self.schema.stack_maps.iter().position(same).and_then(|index| self.stacks.get(index));
+        let mut key = [0u8; 16];
+        key[..8].copy_from_slice(&hash.to_le_bytes());
+        key[8..12].copy_from_slice(&frames.to_le_bytes());
+        let value = map.and_then(|map| map.lookup(&key).ok().flatten()).unwrap_or_default();
+        let addresses = (0..frames.min(stack.limit.into()) as usize).map(|at| unsigned(&value, at * 8, 8));
+        addresses.take_while(|address| *address != 0).collect()
+    }
+
+    /// The function's name alone; the file's for code without symbols.
+    fn function(&self, stack: Stack, address: u64, pid: u32) -> String {
+        let name = match stack.user {
+            true => self.user_place(address, pid).map(|place| match place.function {
+                Some((name, _)) => name,
+                None => format!("[{}]", place.path.file_name().unwrap_or_default().to_string_lossy()),
+            }),
+            false => self.facts.symbols().at(address).map(|(symbol, _)| symbol.name.to_owned()),
+        };
+        name.unwrap_or_else(|| "[unknown]".into())
+    }
+
     fn build_id_frame(&self, pid: u32, place: &UserPlace) -> String {
         let id = self.user.borrow_mut().symbols.build_id(pid, &place.path).unwrap_or_default();
         let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -168,18 +193,10 @@ impl Names for HostNames<'_> {
     }
 
     fn stack(&self, stack: Stack, hash: u64, frames: u32, pid: u32) -> StackLines {
-        let same = |map: &lang::schema::StackMap| map.user == stack.user && map.limit == stack.limit;
-        let map = self.schema.stack_maps.iter().position(same).and_then(|index| self.stacks.get(index));
-        let mut key = [0u8; 16];
-        key[..8].copy_from_slice(&hash.to_le_bytes());
-        key[8..12].copy_from_slice(&frames.to_le_bytes());
-        let value = map.and_then(|map| map.lookup(&key).ok().flatten()).unwrap_or_default();
-        let addresses = (0..frames.min(stack.limit.into()) as usize).map(|at| unsigned(&value, at * 8, 8));
-        let frames =
-            addresses.take_while(|address| *address != 0).map(|address| self.frame(stack, address, pid));
+        let addresses = self.addresses(stack, hash, frames);
+        let frames = addresses.into_iter().map(|address| self.frame(stack, address, pid));
         StackLines { frames: frames.collect(), tab: stack.mode == StackMode::Perf }
     }
-
     fn time(&self, nanoseconds: u64, clock: Clock, format: &str) -> String {
         kernel::local_time::formatted(format, nanoseconds.wrapping_add_signed(wall_clock_offset(clock)))
     }
@@ -214,5 +231,12 @@ impl Names for HostNames<'_> {
     fn errno(&self, number: i32) -> String {
         let text = std::io::Error::from_raw_os_error(number).to_string();
         text.split(" (os error").next().unwrap_or(&text).to_owned()
+    }
+}
+
+impl FrameNames for HostNames<'_> {
+    fn functions(&self, stack: Stack, hash: u64, frames: u32, pid: u32) -> Vec<String> {
+        let innermost_first = self.addresses(stack, hash, frames).into_iter();
+        innermost_first.rev().map(|address| self.function(stack, address, pid)).collect()
     }
 }

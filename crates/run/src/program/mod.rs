@@ -14,6 +14,7 @@ mod series;
 
 pub mod map_text;
 
+pub mod folded;
 pub mod json;
 pub mod metrics;
 pub mod printf;
@@ -42,6 +43,7 @@ pub mod dry_run;
 pub mod rates;
 
 pub use compiled::Compiled;
+pub use folded::FoldedMap;
 pub use live_environment::LiveEnvironment;
 pub use refusal::explained;
 pub use session::{Finished, RunOptions, SessionError};

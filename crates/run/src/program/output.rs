@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::shown::MapShown;
 use super::value::Value;
+use super::folded::{self, FoldedMap};
 use super::{json, map_text, metrics, text};
 
 /// Text or JSON.
@@ -16,6 +17,8 @@ pub enum Form {
     Json,
     /// Maps as Prometheus text; what else is printed goes nowhere.
     Metrics,
+    /// Maps of stacks as folded stacks; what else is printed goes nowhere.
+    Folded,
 }
 
 /// When written bytes leave the process.
@@ -49,7 +52,7 @@ impl<'a> Output<'a> {
         match self.form {
             Form::Text => self.to.write_all(bytes)?,
             Form::Json => json::message(&mut self.to, kind, &Value::Text(bytes.to_vec()))?,
-            Form::Metrics => {}
+            Form::Metrics | Form::Folded => {}
         }
         self.written()
     }
@@ -62,7 +65,7 @@ impl<'a> Output<'a> {
                 self.to.write_all(b"\n")?;
             }
             Form::Json => json::message(&mut self.to, "value", value)?,
-            Form::Metrics => {}
+            Form::Metrics | Form::Folded => {}
         }
         self.written()
     }
@@ -75,7 +78,14 @@ impl<'a> Output<'a> {
             Form::Json if map.rows.is_empty() => {}
             Form::Json => json::map(&mut self.to, map)?,
             Form::Metrics => metrics::write(&mut self.to, map, monotone)?,
+            Form::Folded => {}
         }
+        self.written()
+    }
+
+    /// A map of stacks, folded.
+    pub fn folded(&mut self, map: &FoldedMap) -> io::Result<()> {
+        folded::write(&mut self.to, map)?;
         self.written()
     }
 
@@ -88,7 +98,7 @@ impl<'a> Output<'a> {
                 self.to,
                 r#"{{"type": "attached_probes", "count": {probes}, "data": {{"probes": {probes}}}}}"#
             )?,
-            Form::Metrics => {}
+            Form::Metrics | Form::Folded => {}
         }
         self.flush()
     }
@@ -105,6 +115,7 @@ impl<'a> Output<'a> {
                 self.to,
                 "# TYPE lotse_lost_records_total counter\nlotse_lost_records_total {events}"
             )?,
+            Form::Folded => {}
         }
         self.written()
     }

@@ -9,6 +9,7 @@ use lang::schema::{Argument, EmitKind, EmittedRecord, MapId, MapValue, RECORD_HE
 use super::compiled::Compiled;
 use super::contents::Maps;
 use super::decode::{Decoder, Names, slot, unsigned};
+use super::folded::{self, FoldedMap, FrameNames};
 use super::host_names::wall_clock_offset;
 use super::output::{Form, Output};
 use super::packets::Packets;
@@ -46,6 +47,8 @@ pub struct Printer<'a, 'o> {
     pub maps: Maps<'a>,
     /// Names for numbers.
     pub names: &'a dyn Names,
+    /// Functions of stacks.
+    pub frames: &'a dyn FrameNames,
     /// Where to.
     pub output: Output<'o>,
     /// For messages, one line each or several.
@@ -172,11 +175,25 @@ impl Printer<'_, '_> {
 
     /// Prints a map.
     pub fn map(&mut self, id: MapId, options: ShowOptions) -> Result<(), RecordError> {
+        if self.output.form == Form::Folded {
+            if folded::is_of_stacks(&self.compiled.schema.maps[id.0 as usize]) {
+                let folded = self.folded(id)?;
+                self.output.folded(&folded)?;
+            }
+            return Ok(());
+        }
         let contents = self.maps.read(id)?;
         let shown = self.shown(id, &contents.entries, options);
         let value = &self.compiled.schema.maps[id.0 as usize].value;
         let monotone = matches!(value, MapValue::Count | MapValue::Sum { signed: false });
         Ok(self.output.map(&shown, monotone)?)
+    }
+
+    /// A map of stacks, folded.
+    pub fn folded(&self, id: MapId) -> Result<FoldedMap, Refused> {
+        let contents = self.maps.read(id)?;
+        let map = &self.compiled.schema.maps[id.0 as usize];
+        Ok(folded::fold(map, &contents.entries, self.decoder(), self.frames))
     }
 
     /// A map's entries combined and sorted.

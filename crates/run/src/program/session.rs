@@ -23,6 +23,7 @@ use lang::types::Type;
 
 use super::compiled::Compiled;
 use super::contents::Maps;
+use super::folded::{self, FoldedMap};
 use super::host_names::HostNames;
 use super::losses::Account;
 use super::output::{Buffering, Form, Output};
@@ -53,6 +54,8 @@ pub struct RunOptions {
     pub duration: Option<Duration>,
     /// Let the kernel measure what each program costs.
     pub cost: bool,
+    /// Hand maps of stacks over at the end instead of printing them.
+    pub keep_stacks: bool,
 }
 
 /// What became of it.
@@ -66,6 +69,8 @@ pub struct Finished {
     pub costs: Vec<(String, u64, u64)>,
     /// From attached to the end.
     pub attached_for: Duration,
+    /// Maps of stacks, if asked for.
+    pub stacks: Vec<FoldedMap>,
 }
 
 /// Why a run failed.
@@ -153,6 +158,7 @@ pub fn run(
         compiled,
         maps,
         names: &names,
+        frames: &names,
         output: Output::new(out, options.form, options.buffering),
         talk,
         packets: Packets::default(),
@@ -264,10 +270,12 @@ pub fn run(
         printer.output.lost(account.ring_lost)?;
     }
     printer.output.decoration("\n\n")?;
+    let kept = if options.keep_stacks { folded::maps_of_stacks(&compiled.schema) } else { vec![] };
+    let stacks = kept.iter().map(|id| printer.folded(*id)).collect::<Result<_, _>>()?;
     if compiled.schema.config.print_maps_on_exit {
         let mut order: Vec<usize> = (0..compiled.schema.maps.len()).collect();
         order.sort_by_key(|index| &compiled.schema.maps[*index].name);
-        for index in order {
+        for index in order.into_iter().filter(|index| !kept.contains(&MapId(*index as u32))) {
             printer.map(MapId(index as u32), ShowOptions::default())?;
         }
     }
@@ -281,7 +289,7 @@ pub fn run(
     }
     // Everything is printed; now the slow part.
     attachments.detach();
-    Ok(Finished { exit_code: exit_code.unwrap_or(0), account, costs, attached_for })
+    Ok(Finished { exit_code: exit_code.unwrap_or(0), account, costs, attached_for, stacks })
 }
 
 /// A signal only wakes the token; its reason is carried over by others.
