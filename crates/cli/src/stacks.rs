@@ -84,9 +84,17 @@ impl StackOptions {
         write(path, &flames)?;
         for (map, flame) in stacks.iter().zip(&flames) {
             let total = flame.print(flame.total());
-            console.say(&format!("{}: {total} of {} in {} stacks", path.display(), map.name, map.stacks.len()));
+            console.say(&format!(
+                "{}: {total} of {} in {} stacks",
+                path.display(),
+                map.name,
+                map.stacks.len()
+            ));
             if map.negative > 0 {
-                console.warn(&format!("{}: {} stacks with a negative number have no width", map.name, map.negative));
+                console.warn(&format!(
+                    "{}: {} stacks with a negative number have no width",
+                    map.name, map.negative
+                ));
             }
         }
         Ok(())
@@ -124,24 +132,27 @@ fn flame(schema: &Schema, program: &str, map: &FoldedMap, span: Duration) -> Fla
         more => format!("{}, {} and {} more", probes[0], probes[1], more - 2),
     };
     let name = map.name.trim_start_matches('@');
-    let stacks = map.stacks.iter().map(|(frames, weight)| Stack {
-        frames: frames.clone(),
-        weight: weight.saturating_mul(factor),
-    });
+    let stacks = map
+        .stacks
+        .iter()
+        .map(|(frames, weight)| Stack { frames: frames.clone(), weight: weight.saturating_mul(factor) });
     Flame {
         id: format!("map-{name}").into(),
         title: if name.is_empty() { shown.clone() } else { format!("{name}: {shown}") }.into(),
-        about: Some(format!(
-            "Map {} of {program}, {} s. Widths are {}; a box stands on its caller.",
-            map.name,
-            report::number::fixed(span.as_secs_f64(), 1),
-            match unit {
-                Unit::Count => counted.to_owned(),
-                Unit::Nanos => "time".into(),
-                Unit::Bytes => "bytes".into(),
-                _ => format!("what the program added up in {}", map.name),
-            }
-        ).into()),
+        about: Some(
+            format!(
+                "Map {} of {program}, {} s. Widths are {}; a box stands on its caller.",
+                map.name,
+                report::number::fixed(span.as_secs_f64(), 1),
+                match unit {
+                    Unit::Count => counted.to_owned(),
+                    Unit::Nanos => "time".into(),
+                    Unit::Bytes => "bytes".into(),
+                    _ => format!("what the program added up in {}", map.name),
+                }
+            )
+            .into(),
+        ),
         unit,
         counted: counted.into(),
         stacks: stacks.collect(),

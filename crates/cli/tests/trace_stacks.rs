@@ -91,7 +91,8 @@ fn known_calls_are_folded_and_drawn_with_their_numbers() {
     let folded = lotse(&["trace", "-e", &program_text, "-c", shown(&binary), "--folded"]);
     let (lines, errors) = (text(&folded.stdout), text(&folded.stderr));
     let of = |caller: &str| {
-        let wanted: Vec<&str> = lines.lines().filter(|line| line.contains(&format!(";main;{caller};leaf;"))).collect();
+        let wanted: Vec<&str> =
+            lines.lines().filter(|line| line.contains(&format!(";main;{caller};leaf;"))).collect();
         assert_eq!(wanted.len(), 1, "{caller}: {lines}{errors}");
         wanted[0].to_owned()
     };
@@ -124,7 +125,10 @@ fn two_runs_are_compared_as_they_are_told_to() {
     assert!(compared.status.success(), "{}", text(&compared.stderr));
     assert!(text(&compared.stderr).contains("1 lines are no folded stacks"), "{}", text(&compared.stderr));
     let svg = std::fs::read_to_string(&picture).unwrap();
-    assert!(svg.contains("slow: 1 sample (50.0 %), −40.00 points; in the first run 90 samples (90.0 %)"), "{svg}");
+    assert!(
+        svg.contains("slow: 1 sample (50.0 %), −40.00 points; in the first run 90 samples (90.0 %)"),
+        "{svg}"
+    );
 
     let tree = lotse(&["flame", shown(&a)]);
     assert!(text(&tree.stdout).contains("90.0   90.0    slow"), "{}", text(&tree.stdout));

@@ -114,8 +114,7 @@ impl Flame {
         let frames = self.frames();
         let all = frames.iter().filter(|f| f.weight > 0).count();
         let wide = |f: &Frame<'_>| f.weight as f64 >= NARROWEST * total as f64 && f.weight > 0;
-        let mut boxes: Vec<Frame<'_>> =
-            frames.into_iter().filter(|f| wide(f) && f.depth < DEEPEST).collect();
+        let mut boxes: Vec<Frame<'_>> = frames.into_iter().filter(|f| wide(f) && f.depth < DEEPEST).collect();
         if boxes.len() > MOST {
             // A box goes only with all it called: those are never wider, and come later.
             boxes.sort_by_key(|f| (std::cmp::Reverse(f.weight), f.depth));

@@ -54,7 +54,11 @@ pub fn svg(flame: &Flame) -> String {
     write_plot(&mut out, flame, &drawn, plot_top);
     let y = plot_top + plot_height + 22;
     let total = format!("{} in all", flame.print(flame.total()));
-    let _ = writeln!(out, "<text id=\"readout\" class=\"words\" x=\"{MARGIN}\" y=\"{y}\">{}</text>", escape(&total));
+    let _ = writeln!(
+        out,
+        "<text id=\"readout\" class=\"words\" x=\"{MARGIN}\" y=\"{y}\">{}</text>",
+        escape(&total)
+    );
     let script = SCRIPT.replace("/*flame*/", FLAME_SCRIPT.trim());
     let _ = write!(out, "<script><![CDATA[\n{}\n]]></script>\n</svg>\n", script.trim());
     out

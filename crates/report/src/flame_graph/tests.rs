@@ -68,7 +68,9 @@ fn a_comparison_is_coloured_by_change_and_says_how() {
     assert!(svg.contains("class=\"f m4\""), "{svg}");
     assert!(svg.contains("class=\"f l4 k\""));
     assert!(
-        svg.contains("<title>a: 30 samples (75.0 %), +50.00 points; in the first run 1 sample (25.0 %)</title>"),
+        svg.contains(
+            "<title>a: 30 samples (75.0 %), +50.00 points; in the first run 1 sample (25.0 %)</title>"
+        ),
         "{svg}"
     );
     let words: String = svg.split("<text class=\"words\"").map(|text| format!("{text} ")).collect();

@@ -106,7 +106,8 @@ fn number(value: &MapValue, cpus: &[Vec<u8>]) -> i128 {
             if integer.signed { signed(bytes, 0, size).into() } else { unsigned(bytes, 0, size).into() }
         }
         MapValue::Hist { .. } | MapValue::Lhist { .. } | MapValue::LogLinear { .. } => {
-            let buckets = |bytes: &Vec<u8>| (0..bytes.len() / 8).map(|at| i128::from(word(bytes, at))).sum::<i128>();
+            let buckets =
+                |bytes: &Vec<u8>| (0..bytes.len() / 8).map(|at| i128::from(word(bytes, at))).sum::<i128>();
             cpus.iter().map(buckets).sum()
         }
         MapValue::Count | MapValue::Sum { signed: false } => {

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use super::folded::{self, FoldedMap};
 use super::shown::MapShown;
 use super::value::Value;
-use super::folded::{self, FoldedMap};
 use super::{json, map_text, metrics, text};
 
 /// Text or JSON.
