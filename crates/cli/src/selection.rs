@@ -1,9 +1,11 @@
 //! Options that say whose events are meant; the same for `run` and `record`.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
+use lang::options::{SelectedCgroup, Selection};
 use run::run_record::SelectionRequest;
 
 /// Whose events.
@@ -50,6 +52,29 @@ impl SelectionOptions {
     pub fn cpus(&self) -> Option<Vec<u32>> {
         self.cpu.as_ref().map(|list| list.0.clone())
     }
+}
+
+/// Whose events a program sees; the control group is of the second version's hierarchy.
+pub fn of_program(
+    pids: &[u32],
+    tids: &[u32],
+    cpus: Option<&CpuList>,
+    cgroup: Option<&Path>,
+) -> anyhow::Result<Selection> {
+    let cgroup = cgroup.map(selected_cgroup).transpose()?;
+    let cpus = cpus.map(|list| list.0.clone()).unwrap_or_default();
+    Ok(Selection { pids: pids.to_vec(), tids: tids.to_vec(), cpus, cgroup })
+}
+
+fn selected_cgroup(group: &Path) -> anyhow::Result<SelectedCgroup> {
+    let directory = cgroup_directory(group)?;
+    let directory =
+        directory.canonicalize().with_context(|| format!("there is no control group {}", group.display()))?;
+    let metadata = std::fs::metadata(&directory)
+        .with_context(|| format!("there is no control group {}", group.display()))?;
+    // Directories above that are control groups too: the root of the hierarchy has none.
+    let above = directory.ancestors().skip(1).take_while(|parent| parent.join("cgroup.procs").is_file());
+    Ok(SelectedCgroup { id: metadata.ino(), level: above.count() as u32 })
 }
 
 /// A control group by directory, or by its path in any mounted hierarchy.

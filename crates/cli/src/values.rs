@@ -10,6 +10,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A length of time in seconds, or with its unit.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(Duration::from_secs_f64(seconds)),
+        Ok(_) => Err("an interval is more than 0 seconds".to_owned()),
+        Err(_) => duration(text),
+    }
+}
+
 /// A size with its unit.
 pub fn bytes(text: &str) -> Result<u64, String> {
     run::recipe::parse_bytes(text)

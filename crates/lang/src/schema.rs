@@ -42,6 +42,8 @@ pub struct Schema {
     pub stack_maps: Vec<StackMap>,
     /// Named options (`getopt`) the program asks for.
     pub options: Vec<NamedOption>,
+    /// Whether the program calls `selected()`: whose events it sees is its own affair.
+    pub selects: bool,
 }
 
 /// A map of stacks: key `u64` hash and `u32` depth (padded to 16 bytes), value `limit` × `u64`.
@@ -284,6 +286,8 @@ pub enum EmitKind {
     Warnf(Format),
     /// `print(value)`: argument 0, default format, a newline after it.
     Print,
+    /// `print((name=value, …))`: the arguments are the fields of these names, so that texts take what they need.
+    PrintRecord(Vec<String>),
     /// `print(@map[, top[, div]])`: argument 0 is top, argument 1 is div (`uint64`; 0 means all / undivided).
     PrintMap(MapId),
     /// `print(@map[key])` of an aggregate: the key is argument 0.

@@ -4,6 +4,7 @@ mod quantity;
 pub mod metric;
 pub mod recipe;
 pub mod program;
+pub mod tool;
 pub mod record;
 pub mod preflight;
 pub mod wall_time;

@@ -10,7 +10,6 @@ use kernel::facts::LiveFacts;
 use lang::generate::{Shape, program};
 use lang::options::Options;
 use run::program::compile::compile;
-use run::program::filters::Filters;
 use run::program::live_environment::LiveEnvironment;
 use run::program::session;
 
@@ -18,7 +17,7 @@ use run::program::session;
 fn load(text: &str, facts: &LiveFacts) -> Result<(), String> {
     let environment = LiveEnvironment::new(None);
     let options = Options { environment: &environment, unsafe_allowed: true, ..Options::default() };
-    let outcome = compile(text, &options, facts, &Filters::default(), None);
+    let outcome = compile(text, &options, facts, None);
     let compiled = outcome.compiled.ok_or(outcome.report)?;
     session::load(&compiled, facts, false).map(drop).map_err(|why| why.to_string())
 }

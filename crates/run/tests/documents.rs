@@ -15,7 +15,6 @@ use lang::front::front;
 use lang::options::Options;
 use lang::sema::builtins;
 use run::program::compile::compile;
-use run::program::filters::Filters;
 use run::program::live_environment::LiveEnvironment;
 use run::program::{RunOptions, session};
 
@@ -78,7 +77,7 @@ fn check_document(name: &str) {
             .collect();
         assert!(wrong.is_empty(), "{place}{}", checked.report());
         let Some(expected) = &example.text else { continue };
-        let outcome = compile(&example.program, &options, &facts, &Filters::default(), None);
+        let outcome = compile(&example.program, &options, &facts, None);
         let Some(compiled) = outcome.compiled else { panic!("{place}{}", outcome.report) };
         let stop = kernel::stop::StopToken::new().unwrap();
         let (mut out, mut talk) = (Vec::new(), Vec::new());

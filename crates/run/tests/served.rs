@@ -13,7 +13,6 @@ use bpf::facts::Feature;
 use kernel::facts::LiveFacts;
 use lang::options::Options;
 use run::program::compile::compile;
-use run::program::filters::Filters;
 use run::program::live_environment::LiveEnvironment;
 use run::program::{RunOptions, session};
 
@@ -61,7 +60,7 @@ fn printed(text: &str, serve: bool, tid: i32, facts: &LiveFacts) -> Result<Strin
         serve_tracepoints: serve,
         ..Options::default()
     };
-    let outcome = compile(text, &options, facts, &Filters::default(), None);
+    let outcome = compile(text, &options, facts, None);
     let compiled = outcome.compiled.ok_or(outcome.report)?;
     let stop = kernel::stop::StopToken::new().map_err(|why| why.to_string())?;
     let (mut out, mut talk) = (Vec::new(), Vec::new());

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod pattern;
+mod tools;
 
 use clap::Args;
 use serde::Serialize;
@@ -17,10 +18,15 @@ use pattern::Pattern;
   lotse list                         every event, one a line
   lotse list 'sched:*' -v            the scheduler's tracepoints with their fields
   lotse list 'rawtracepoint:*waking' -v   arguments, from the kernel's type information
-  lotse list '*fault*'               whatever has fault in its name")]
+  lotse list '*fault*'               whatever has fault in its name
+  lotse list tools                   the ready tools, each with the question it answers
+  lotse list tools 'run*'            some of them")]
 pub struct List {
     /// Names with * and ?; with or without the kind before them
     pattern: Option<String>,
+    /// After the word `tools`: names of tools with * and ?
+    #[arg(value_name = "TOOL")]
+    tool: Option<String>,
     /// With fields: type, name, offset, size and sign
     // Not the global `--verbose`, which is about stderr.
     #[arg(short = 'v', long = "fields")]
@@ -32,6 +38,12 @@ pub struct List {
 
 impl List {
     pub fn run(&self, console: &mut Console) -> anyhow::Result<Outcome> {
+        if self.pattern.as_deref() == Some("tools") {
+            return tools::list(self.tool.as_deref(), self.json, console);
+        }
+        if let Some(more) = &self.tool {
+            anyhow::bail!("one pattern at a time: what is `{more}` for? (`lotse list tools PATTERN` lists tools)");
+        }
         let catalogue = Catalogue::open();
         for reason in catalogue.unreachable() {
             console.warn(reason);

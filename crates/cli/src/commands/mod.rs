@@ -62,6 +62,8 @@ commands! {
     list::List,
     /// A whole measured run: preflight, recording, analysis, cross-check, report
     run::Run,
+    /// A ready tool: an everyday question answered by a program that comes with lotse
+    tool::Tool,
     /// A program in the bpftrace language: attached within milliseconds, its output printed
     trace::Trace,
     /// Folded stacks as a flame graph; two runs as a comparison

@@ -13,14 +13,13 @@ use kernel::facts::LiveFacts;
 use kernel::load::ImageRefused;
 use kernel::stop::{SignalsStop, StopToken};
 use run::program::compile::{Stage, compile};
-use run::program::filters::Filters;
 use run::program::output::{Buffering, Form};
 use run::program::session::{self, SessionError};
 use run::program::{Compiled, LiveEnvironment, RunOptions, explained};
 
 use crate::console::Console;
 use crate::exit::Outcome;
-use crate::selection::{CpuList, cpu_list};
+use crate::selection::{self, CpuList, cpu_list};
 use crate::stacks::StackOptions;
 use crate::values;
 
@@ -158,6 +157,7 @@ impl Trace {
             child: command.as_ref().map(kernel::process::StoppedCommand::pid),
             serve_tracepoints: !self.plain_tracepoints,
             report_helper_errors: self.helper_errors,
+            selection: self.selection()?,
             keep_tests: false,
         };
         let stage = self.emit.map(|stage| match stage {
@@ -166,7 +166,7 @@ impl Trace {
             StageOption::Lir => Stage::Lir,
             StageOption::Asm => Stage::Asm,
         });
-        let outcome = compile(&text, &options, &facts, &self.filters()?, stage);
+        let outcome = compile(&text, &options, &facts, stage);
         io::stderr().write_all(outcome.report.as_bytes())?;
         if let Some(stage) = outcome.stage {
             console.out().write_all(stage.as_bytes())?;
@@ -208,6 +208,7 @@ impl Trace {
             duration: self.duration,
             cost: self.cost,
             keep_stacks: self.stacks.drawn(),
+            tool: None,
         };
         let stop = StopToken::new()?;
         let _signals = SignalsStop::route_to(&stop);
@@ -242,27 +243,12 @@ impl Trace {
                 })
             }
             Err(SessionError::Load(ImageRefused::Program(refused))) => {
-                self.say_refusal(compiled, &refused)?;
+                say_refusal(compiled, &refused, self.chosen)?;
                 Ok(Outcome::Status(2))
             }
             Err(SessionError::Output(error)) => Err(error.into()),
             Err(error) => Err(error.into()),
         }
-    }
-
-    fn say_refusal(&self, compiled: &Compiled, refused: &kernel::ebpf::LoadRefused) -> io::Result<()> {
-        let mut stderr = io::stderr();
-        if refused.log.is_empty() {
-            return writeln!(stderr, "lotse: error: {refused}");
-        }
-        write!(stderr, "{}", explained(compiled, refused))?;
-        if self.chosen {
-            return writeln!(stderr, "the verifier's log:\n{}", refused.log);
-        }
-        writeln!(
-            stderr,
-            "-v prints the verifier's log whole; a program that lotse accepts and the kernel does not is a fault of lotse: please report it"
-        )
     }
 
     fn print_statistics(
@@ -274,7 +260,7 @@ impl Trace {
         let rows = match run::program::dry_run::dry_run(compiled, facts) {
             Ok(rows) => rows,
             Err(ImageRefused::Program(refused)) => {
-                self.say_refusal(compiled, &refused)?;
+                say_refusal(compiled, &refused, self.chosen)?;
                 return Ok(Outcome::Status(2));
             }
             Err(error) => return Err(error.into()),
@@ -320,20 +306,8 @@ impl Trace {
         Ok((file.clone(), text, rest.to_vec()))
     }
 
-    fn filters(&self) -> anyhow::Result<Filters> {
-        let cgroup = self.cgroup.as_ref().map(|path| {
-            use std::os::unix::fs::MetadataExt;
-            let metadata = std::fs::metadata(path);
-            metadata
-                .map(|metadata| metadata.ino())
-                .with_context(|| format!("there is no control group {}", path.display()))
-        });
-        Ok(Filters {
-            pids: self.pid.clone(),
-            tids: self.tid.clone(),
-            cpus: self.cpu.as_ref().map(|list| list.0.clone()).unwrap_or_default(),
-            cgroup: cgroup.transpose()?,
-        })
+    fn selection(&self) -> anyhow::Result<lang::options::Selection> {
+        selection::of_program(&self.pid, &self.tid, self.cpu.as_ref(), self.cgroup.as_deref())
     }
 }
 
@@ -364,7 +338,7 @@ fn settings_of_environment() -> Vec<(String, String)> {
 }
 
 /// A command line in words, with quotes and backslashes as in a shell.
-fn words_of(line: &str) -> Vec<OsString> {
+pub(super) fn words_of(line: &str) -> Vec<OsString> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
@@ -389,7 +363,27 @@ fn words_of(line: &str) -> Vec<OsString> {
     words.into_iter().map(OsString::from).collect()
 }
 
-fn say_chosen(compiled: &Compiled) -> io::Result<()> {
+/// Why the kernel did not take a program; `whole`: with the verifier's log.
+pub(super) fn say_refusal(
+    compiled: &Compiled,
+    refused: &kernel::ebpf::LoadRefused,
+    whole: bool,
+) -> io::Result<()> {
+    let mut stderr = io::stderr();
+    if refused.log.is_empty() {
+        return writeln!(stderr, "lotse: error: {refused}");
+    }
+    write!(stderr, "{}", explained(compiled, refused))?;
+    if whole {
+        return writeln!(stderr, "the verifier's log:\n{}", refused.log);
+    }
+    writeln!(
+        stderr,
+        "-v prints the verifier's log whole; a program that lotse accepts and the kernel does not is a fault of lotse: please report it"
+    )
+}
+
+pub(super) fn say_chosen(compiled: &Compiled) -> io::Result<()> {
     let mut stderr = io::stderr();
     for program in &compiled.schema.programs {
         let how = format!("{:?}", program.kind);
@@ -420,7 +414,7 @@ fn print_rates(
     Ok(if all_there { Outcome::Done } else { Outcome::DoesNotHold })
 }
 
-fn say_costs(finished: &run::program::Finished) -> io::Result<()> {
+pub(super) fn say_costs(finished: &run::program::Finished) -> io::Result<()> {
     let mut stderr = io::stderr();
     let seconds = finished.attached_for.as_secs_f64().max(1e-9);
     for (name, runs, nanoseconds) in &finished.costs {
@@ -431,7 +425,7 @@ fn say_costs(finished: &run::program::Finished) -> io::Result<()> {
     Ok(())
 }
 
-fn say_account(finished: &run::program::Finished) -> io::Result<()> {
+pub(super) fn say_account(finished: &run::program::Finished) -> io::Result<()> {
     let mut stderr = io::stderr();
     for program in &finished.account.programs {
         let kept = program.seen - program.filtered.min(program.seen);

@@ -157,6 +157,8 @@ pub struct Checker<'a> {
     pub named_options: Vec<NamedOption>,
     /// Calls of `ratelimit` so far.
     pub rate_sites: u32,
+    /// Whether `selected` was called so far.
+    pub selects: bool,
     /// The body at hand.
     pub body: BodyState<'a>,
 }
@@ -194,6 +196,7 @@ impl<'a> Checker<'a> {
             strings: Vec::new(),
             named_options: Vec::new(),
             rate_sites: 0,
+            selects: false,
             body: BodyState::default(),
         }
     }
@@ -207,6 +210,7 @@ impl<'a> Checker<'a> {
         self.strings.clear();
         self.named_options.clear();
         self.rate_sites = 0;
+        self.selects = false;
     }
 
     /// Begins a body: a variant's, or a subprogram's.

@@ -498,6 +498,7 @@ fn finish(
         config: Config::default(),
         counters,
         options: checker.named_options,
+        selects: checker.selects,
     }))
 }
 

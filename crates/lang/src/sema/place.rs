@@ -297,7 +297,7 @@ impl<'a> Checker<'a> {
         self.index_of(value, index, span)
     }
 
-    fn index_of(&mut self, value: Value, index: Expr, span: Span) -> Value {
+    pub fn index_of(&mut self, value: Value, index: Expr, span: Span) -> Value {
         let place = match value {
             Value::Args(at) => {
                 return Value::Expr(self.error(Code::BadIndex, at, "args has fields, not elements"));

@@ -4,7 +4,7 @@ use bpf::KernelFacts;
 use lang::options::Options;
 
 use super::compiled::Compiled;
-use super::filters::Filters;
+use super::filters;
 
 /// A stage that `--emit` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,6 @@ pub fn compile(
     text: &str,
     options: &Options<'_>,
     facts: &dyn KernelFacts,
-    filters: &Filters,
     stage: Option<Stage>,
 ) -> CompileOutcome {
     let front = lang::front::front(text, options, facts);
@@ -50,7 +49,7 @@ pub fn compile(
     }
     let source = front.source;
     let Some(mut hir) = front.hir else { return outcome };
-    filters.apply(&mut hir);
+    filters::apply(&options.selection, &mut hir);
     if stage == Some(Stage::Hir) {
         outcome.stage = Some(lang::hir::print::print(&hir));
         return outcome;

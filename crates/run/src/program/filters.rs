@@ -1,56 +1,42 @@
-//! Filters that hold for a whole program, whatever it says itself: they become the first part of every
-//! probe's predicate, so that they are checked in the kernel before anything else.
+//! Selections that hold for a whole program, whatever it says itself: they become the first part of every
+//! probe's predicate, so that they are checked in the kernel before anything else. A program that calls
+//! `selected()` knows better whom its events are about, and is left alone.
 
 use lang::hir::{BinaryOp, Expr, ExprKind, Intrinsic, Program};
+use lang::options::Selection;
 use lang::schema::{Attach, ProgramKind};
 use lang::source::Span;
 use lang::types::Type;
 
-/// Whose events a program sees. Empty lists let everything pass.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filters {
-    /// Only these processes, as numbered in the tracer's pid namespace.
-    pub pids: Vec<u32>,
-    /// Only these threads.
-    pub tids: Vec<u32>,
-    /// Only on these CPUs.
-    pub cpus: Vec<u32>,
-    /// Only in this cgroup and below it, by its cgroup v2 id.
-    pub cgroup: Option<u64>,
+/// Puts the selection before the predicate of every probe that the kernel triggers.
+pub fn apply(selection: &Selection, program: &mut Program) {
+    if program.schema.selects {
+        return;
+    }
+    for probe in &mut program.probes {
+        let described = &program.schema.programs[probe.program.0 as usize];
+        // A timer interrupts whoever happens to run: what it does is the program's own affair.
+        let timer = described.targets.iter().any(|target| matches!(target.attach, Attach::Interval(_)));
+        if timer || matches!(described.kind, ProgramKind::Special | ProgramKind::Iterator) {
+            continue;
+        }
+        let Some(filter) = predicate(selection) else { return };
+        probe.predicate = Some(match probe.predicate.take() {
+            Some(own) => both(filter, own),
+            None => filter,
+        });
+    }
 }
 
-impl Filters {
-    /// Whether everything passes.
-    pub fn is_empty(&self) -> bool {
-        *self == Filters::default()
-    }
-
-    /// Puts the filters before the predicate of every probe that the kernel triggers.
-    pub fn apply(&self, program: &mut Program) {
-        for probe in &mut program.probes {
-            let described = &program.schema.programs[probe.program.0 as usize];
-            // A timer interrupts whoever happens to run: what it does is the program's own affair.
-            let timer = described.targets.iter().any(|target| matches!(target.attach, Attach::Interval(_)));
-            if timer || matches!(described.kind, ProgramKind::Special | ProgramKind::Iterator) {
-                continue;
-            }
-            let Some(filter) = self.predicate() else { return };
-            probe.predicate = Some(match probe.predicate.take() {
-                Some(own) => both(filter, own),
-                None => filter,
-            });
-        }
-    }
-
-    fn predicate(&self) -> Option<Expr> {
-        let parts = [
-            one_of(Intrinsic::Cpu, &self.cpus),
-            one_of(Intrinsic::Pid { initial: false }, &self.pids),
-            one_of(Intrinsic::Tid { initial: false }, &self.tids),
-            self.cgroup.map(|id| expr(ExprKind::Intrinsic(Intrinsic::InCgroup { id }, vec![]), Type::Bool)),
-        ];
-        parts.into_iter().flatten().reduce(both)
-    }
+fn predicate(selection: &Selection) -> Option<Expr> {
+    let in_cgroup = |id| expr(ExprKind::Intrinsic(Intrinsic::InCgroup { id }, vec![]), Type::Bool);
+    let parts = [
+        one_of(Intrinsic::Cpu, &selection.cpus),
+        one_of(Intrinsic::Pid { initial: false }, &selection.pids),
+        one_of(Intrinsic::Tid { initial: false }, &selection.tids),
+        selection.cgroup.map(|cgroup| in_cgroup(cgroup.id)),
+    ];
+    parts.into_iter().flatten().reduce(both)
 }
 
 fn one_of(what: Intrinsic, numbers: &[u32]) -> Option<Expr> {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::shown::{Histogram, MapShown, Series, Shown, ShownKind};
+use super::shown::{Bucket, Histogram, MapShown, Series, Shown, ShownKind};
 use super::text;
 use super::value::{VALUE_INDENT, Value};
 
@@ -16,6 +16,15 @@ pub fn message(out: &mut dyn Write, kind: &str, data: &Value) -> io::Result<()> 
 
 /// A whole map.
 pub fn map(out: &mut dyn Write, map: &MapShown) -> io::Result<()> {
+    write_map(out, map, false)
+}
+
+/// The same with the percentiles of histograms beside the data, by the same keys.
+pub fn tool_map(out: &mut dyn Write, map: &MapShown) -> io::Result<()> {
+    write_map(out, map, map.kind == ShownKind::Histogram)
+}
+
+fn write_map(out: &mut dyn Write, map: &MapShown, ranks: bool) -> io::Result<()> {
     let kind = match map.kind {
         ShownKind::Map => "map",
         ShownKind::Histogram => "hist",
@@ -25,25 +34,60 @@ pub fn map(out: &mut dyn Write, map: &MapShown) -> io::Result<()> {
     let mut line = format!("{{\"type\": \"{kind}\", \"data\": {{").into_bytes();
     string(&mut line, map.name.as_bytes());
     line.extend_from_slice(b": ");
-    if map.scalar {
-        match map.rows.first() {
-            Some((_, shown)) => put_shown(&mut line, shown),
-            None => line.extend_from_slice(b"{}"),
-        }
-    } else {
-        line.push(b'{');
-        for (at, (key, shown)) in map.rows.iter().enumerate() {
-            if at > 0 {
-                line.extend_from_slice(b", ");
-            }
-            string(&mut line, &key_bytes(key.as_ref().unwrap_or(&Value::Null)));
-            line.extend_from_slice(b": ");
-            put_shown(&mut line, shown);
-        }
+    put_rows(&mut line, map, put_shown);
+    line.push(b'}');
+    if ranks {
+        line.extend_from_slice(b", \"percentiles\": {");
+        string(&mut line, map.name.as_bytes());
+        line.extend_from_slice(b": ");
+        put_rows(&mut line, map, put_ranks);
         line.push(b'}');
     }
-    line.extend_from_slice(b"}}\n");
+    line.extend_from_slice(b"}\n");
     out.write_all(&line)
+}
+
+fn put_rows(line: &mut Vec<u8>, map: &MapShown, put: fn(&mut Vec<u8>, &Shown)) {
+    if map.scalar {
+        match map.rows.first() {
+            Some((_, shown)) => put(line, shown),
+            None => line.extend_from_slice(b"{}"),
+        }
+        return;
+    }
+    line.push(b'{');
+    for (at, (key, shown)) in map.rows.iter().enumerate() {
+        if at > 0 {
+            line.extend_from_slice(b", ");
+        }
+        string(line, &key_bytes(key.as_ref().unwrap_or(&Value::Null)));
+        line.extend_from_slice(b": ");
+        put(line, shown);
+    }
+    line.push(b'}');
+}
+
+fn put_ranks(out: &mut Vec<u8>, shown: &Shown) {
+    let Shown::Histogram(histogram) = shown else { return out.extend_from_slice(b"null") };
+    out.extend_from_slice(format!("{{\"count\": {}", histogram.count()).as_bytes());
+    for (name, bucket) in histogram.ranks() {
+        out.extend_from_slice(format!(", \"{name}\": {{").as_bytes());
+        put_bounds(out, bucket);
+        out.push(b'}');
+    }
+    out.push(b'}');
+}
+
+/// `"min": …, "max": …` of the bounds there are.
+fn put_bounds(out: &mut Vec<u8>, bucket: &Bucket) {
+    if let Some(low) = &bucket.low {
+        out.extend_from_slice(b"\"min\": ");
+        number(out, low.number());
+    }
+    if let Some(high) = &bucket.high {
+        out.extend_from_slice(if bucket.low.is_some() { b", \"max\": " } else { b"\"max\": " });
+        number(out, high.number() - 1);
+    }
 }
 
 /// A key: the fields of a tuple with commas between, without blanks.
@@ -73,14 +117,8 @@ fn put_histogram(out: &mut Vec<u8>, histogram: &Histogram) {
     out.push(b'[');
     for (at, bucket) in histogram.buckets.iter().enumerate() {
         out.extend_from_slice(if at > 0 { b", {" } else { b"{" });
-        if let Some(low) = &bucket.low {
-            out.extend_from_slice(b"\"min\": ");
-            number(out, low.number());
-            out.extend_from_slice(b", ");
-        }
-        if let Some(high) = &bucket.high {
-            out.extend_from_slice(b"\"max\": ");
-            number(out, high.number() - 1);
+        put_bounds(out, bucket);
+        if bucket.low.is_some() || bucket.high.is_some() {
             out.extend_from_slice(b", ");
         }
         out.extend_from_slice(format!("\"count\": {}}}", bucket.count).as_bytes());

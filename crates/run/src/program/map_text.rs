@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::series;
-use super::shown::{Histogram, Label, MapShown, Shown};
+use super::shown::{Bucket, Histogram, Label, MapShown, Shown};
 use super::text::{key_bytes, to_bytes};
 
 /// Characters of a histogram's longest bar.
@@ -11,8 +11,18 @@ const BAR: usize = 52;
 
 /// A whole map.
 pub fn map(out: &mut dyn Write, map: &MapShown) -> io::Result<()> {
+    write_map(out, map, &map.name, false)
+}
+
+/// The same as tools print it: the name without its `@`, percentiles below every histogram.
+pub fn tool_map(out: &mut dyn Write, map: &MapShown) -> io::Result<()> {
+    let name = map.name.trim_start_matches('@');
+    write_map(out, map, if name.is_empty() { "value" } else { name }, true)
+}
+
+fn write_map(out: &mut dyn Write, map: &MapShown, name: &str, ranks: bool) -> io::Result<()> {
     for (key, shown) in &map.rows {
-        out.write_all(map.name.as_bytes())?;
+        out.write_all(name.as_bytes())?;
         if let Some(key) = key {
             out.write_all(b"[")?;
             out.write_all(&key_bytes(key))?;
@@ -35,7 +45,12 @@ pub fn map(out: &mut dyn Write, map: &MapShown) -> io::Result<()> {
             }
             Shown::Histogram(histogram) => {
                 out.write_all(b":\n")?;
-                write_histogram(out, histogram)?;
+                write_buckets(out, histogram)?;
+                if ranks {
+                    write_ranks(out, histogram)?
+                } else {
+                    write_percentiles(out, histogram)?
+                }
                 out.write_all(b"\n")?;
             }
             Shown::Series(series) => {
@@ -48,19 +63,33 @@ pub fn map(out: &mut dyn Write, map: &MapShown) -> io::Result<()> {
     Ok(())
 }
 
-fn write_histogram(out: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
+fn range(bucket: &Bucket) -> String {
+    match (&bucket.low, &bucket.high) {
+        (None, Some(high)) => format!("(..., {})", high.text()),
+        (Some(low), None) => format!("[{}, ...)", low.text()),
+        (Some(Label::Plain(low)), Some(Label::Plain(high))) if low + 1 == *high => format!("[{low}]"),
+        (Some(low), Some(high)) => format!("[{}, {})", low.text(), high.text()),
+        (None, None) => "(..., ...)".into(),
+    }
+}
+
+/// `count 120, p50 in [4, 8), …`: a histogram knows a percentile no better than its bucket.
+fn write_ranks(out: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
+    let parts = histogram.ranks().map(|(name, bucket)| format!(", {name} in {}", range(bucket)));
+    writeln!(out, "count {}{}", histogram.count(), parts.collect::<String>())
+}
+
+fn write_buckets(out: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
     let most = histogram.buckets.iter().map(|bucket| bucket.count).max().unwrap_or(0).max(1);
     for bucket in &histogram.buckets {
-        let range = match (&bucket.low, &bucket.high) {
-            (None, Some(high)) => format!("(..., {})", high.text()),
-            (Some(low), None) => format!("[{}, ...)", low.text()),
-            (Some(Label::Plain(low)), Some(Label::Plain(high))) if low + 1 == *high => format!("[{low}]"),
-            (Some(low), Some(high)) => format!("[{}, {})", low.text(), high.text()),
-            (None, None) => "(..., ...)".into(),
-        };
+        let range = range(bucket);
         let bar = "@".repeat((bucket.count as f32 / most as f32 * BAR as f32) as usize);
         writeln!(out, "{range:<16}{:>8} |{bar:<BAR$}|", bucket.count)?;
     }
+    Ok(())
+}
+
+fn write_percentiles(out: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
     if let Some(percentiles) = &histogram.percentiles {
         let parts: Vec<String> = percentiles
             .values

@@ -12,10 +12,12 @@ pub mod text;
 
 mod series;
 
+pub mod columns;
 pub mod map_text;
 
 pub mod folded;
 pub mod json;
+pub mod table;
 pub mod metrics;
 pub mod printf;
 

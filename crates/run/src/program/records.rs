@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use kernel::error::Refused;
 use lang::schema::{Argument, EmitKind, EmittedRecord, MapId, MapValue, RECORD_HEADER_BYTES};
 
+use super::columns::Column;
 use super::compiled::Compiled;
 use super::contents::Maps;
 use super::decode::{Decoder, Names, slot, unsigned};
@@ -96,6 +97,11 @@ impl Printer<'_, '_> {
                     self.output.value(&value)?;
                 }
             }
+            EmitKind::PrintRecord(names) => {
+                let values = self.arguments(emitted, record);
+                let record = Value::Record(names.iter().cloned().zip(values).collect());
+                self.output.record(|| columns(names, emitted), record)?;
+            }
             EmitKind::PrintMap(map) => {
                 let options = ShowOptions { top: number(0), divisor: number(1), ..ShowOptions::default() };
                 self.map(*map, options)?;
@@ -173,6 +179,19 @@ impl Printer<'_, '_> {
         emitted.arguments.iter().map(|at| decoder.argument(&at.ty, at.offset, record)).collect()
     }
 
+    /// Writes the heads of a tool's rows, so that who waits for the first sees what it will be.
+    pub fn heads(&mut self) -> Result<(), RecordError> {
+        let first = self.compiled.schema.records.iter().find_map(|emitted| match &emitted.kind {
+            EmitKind::PrintRecord(names) => Some(columns(names, emitted)),
+            _ => None,
+        });
+        if let Some(columns) = first {
+            self.output.heads(columns)?;
+            self.output.flush()?;
+        }
+        Ok(())
+    }
+
     /// Prints a map.
     pub fn map(&mut self, id: MapId, options: ShowOptions) -> Result<(), RecordError> {
         if self.output.form == Form::Folded {
@@ -184,9 +203,33 @@ impl Printer<'_, '_> {
         }
         let contents = self.maps.read(id)?;
         let shown = self.shown(id, &contents.entries, options);
+        Ok(self.output.map(&shown, self.is_monotone(id))?)
+    }
+
+    /// Prints the maps of a tool, by name, without these; those whose names begin with `_` are its memory.
+    pub fn tool_maps(&mut self, without: &[MapId]) -> Result<(), RecordError> {
+        let mut order: Vec<usize> = (0..self.compiled.schema.maps.len()).collect();
+        order.retain(|index| {
+            !self.compiled.schema.maps[*index].name.starts_with("@_")
+                && !without.contains(&MapId(*index as u32))
+        });
+        order.sort_by_key(|index| &self.compiled.schema.maps[*index].name);
+        let order = order.into_iter().map(|index| MapId(index as u32));
+        if self.output.form == Form::Folded {
+            return order.into_iter().try_for_each(|id| self.map(id, ShowOptions::default()));
+        }
+        let mut maps = Vec::new();
+        for id in order {
+            let contents = self.maps.read(id)?;
+            let shown = self.shown(id, &contents.entries, ShowOptions::default());
+            maps.push((shown, self.is_monotone(id)));
+        }
+        Ok(self.output.tool_maps(&maps)?)
+    }
+
+    fn is_monotone(&self, id: MapId) -> bool {
         let value = &self.compiled.schema.maps[id.0 as usize].value;
-        let monotone = matches!(value, MapValue::Count | MapValue::Sum { signed: false });
-        Ok(self.output.map(&shown, monotone)?)
+        matches!(value, MapValue::Count | MapValue::Sum { signed: false })
     }
 
     /// A map of stacks, folded.
@@ -266,6 +309,10 @@ impl Printer<'_, '_> {
             self.compiled.quoted(emitted.span)
         )
     }
+}
+
+fn columns(names: &[String], emitted: &EmittedRecord) -> Vec<Column> {
+    names.iter().zip(&emitted.arguments).map(|(name, at)| Column::of_type(name, &at.ty)).collect()
 }
 
 fn argument_number(emitted: &EmittedRecord, index: usize, record: &[u8]) -> u64 {

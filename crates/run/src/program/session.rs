@@ -26,7 +26,7 @@ use super::contents::Maps;
 use super::folded::{self, FoldedMap};
 use super::host_names::HostNames;
 use super::losses::Account;
-use super::output::{Buffering, Form, Output};
+use super::output::{Buffering, Form, Output, ToolStyle};
 use super::packets::Packets;
 use super::records::{Asked, Printer, RecordError};
 use super::shown::ShowOptions;
@@ -56,6 +56,8 @@ pub struct RunOptions {
     pub cost: bool,
     /// Hand maps of stacks over at the end instead of printing them.
     pub keep_stacks: bool,
+    /// Print as a tool of the shelf does.
+    pub tool: Option<ToolStyle>,
 }
 
 /// What became of it.
@@ -159,7 +161,7 @@ pub fn run(
         maps,
         names: &names,
         frames: &names,
-        output: Output::new(out, options.form, options.buffering),
+        output: Output::new(out, options.form, options.buffering).for_tool(options.tool.clone()),
         talk,
         packets: Packets::default(),
     };
@@ -189,6 +191,9 @@ pub fn run(
     probes += attachments.places + signals.len() + ends.count();
     if !options.quiet {
         printer.output.attached(probes)?;
+    }
+    if options.tool.is_some() {
+        printer.heads()?;
     }
     if std::env::var_os(NOTIFY).is_some() {
         printer.output.decoration(&format!("{NOTIFY}\n"))?;
@@ -272,7 +277,9 @@ pub fn run(
     printer.output.decoration("\n\n")?;
     let kept = if options.keep_stacks { folded::maps_of_stacks(&compiled.schema) } else { vec![] };
     let stacks = kept.iter().map(|id| printer.folded(*id)).collect::<Result<_, _>>()?;
-    if compiled.schema.config.print_maps_on_exit {
+    if options.tool.is_some() {
+        printer.tool_maps(&kept)?;
+    } else if compiled.schema.config.print_maps_on_exit {
         let mut order: Vec<usize> = (0..compiled.schema.maps.len()).collect();
         order.sort_by_key(|index| &compiled.schema.maps[*index].name);
         for index in order.into_iter().filter(|index| !kept.contains(&MapId(*index as u32))) {

@@ -66,6 +66,30 @@ pub struct Histogram {
     pub percentiles: Option<Percentiles>,
 }
 
+/// Ranks that are told of a histogram, in thousandths.
+const RANKS: [(&str, u128); 5] = [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999), ("max", 1000)];
+
+impl Histogram {
+    /// Values counted.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|bucket| bucket.count).sum()
+    }
+
+    /// Percentiles, each as the bucket that holds it; none of an empty histogram.
+    pub fn ranks(&self) -> impl Iterator<Item = (&'static str, &Bucket)> {
+        let count = u128::from(self.count());
+        RANKS.into_iter().filter_map(move |(name, per_mille)| {
+            let rank = (count * per_mille).div_ceil(1000).max(1);
+            let mut below = 0u128;
+            let holds = |bucket: &&Bucket| {
+                below += u128::from(bucket.count);
+                below >= rank
+            };
+            self.buckets.iter().find(holds).map(|bucket| (name, bucket))
+        })
+    }
+}
+
 /// A bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bucket {
@@ -357,8 +381,7 @@ fn percentiles(counts: &[u64], bits: u8) -> Percentiles {
         }
         (0, 0)
     };
-    let wanted = [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999), ("max", 1000)];
-    let values = wanted.into_iter().map(|(name, per_mille)| {
+    let values = RANKS.into_iter().map(|(name, per_mille)| {
         let (low, high) = at(per_mille);
         (name, low, high)
     });

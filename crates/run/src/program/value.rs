@@ -74,6 +74,16 @@ impl Value {
         }
     }
 
+    /// Whether it is or holds a call stack, which takes lines of its own.
+    pub fn has_stack(&self) -> bool {
+        match self {
+            Value::Stack(_) => true,
+            Value::Tuple(parts) | Value::Array(parts) => parts.iter().any(Value::has_stack),
+            Value::Record(fields) => fields.iter().any(|(_, value)| value.has_stack()),
+            _ => false,
+        }
+    }
+
     /// Divided, where it is a number; a divisor of 0 leaves it.
     pub fn divided(self, by: u64) -> Value {
         if by <= 1 {

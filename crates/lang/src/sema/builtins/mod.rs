@@ -12,6 +12,7 @@ mod machine;
 mod maps;
 mod output;
 mod probe;
+mod selected;
 
 use super::checker::Checker;
 use super::convert::{constant, is_unknown};
@@ -106,6 +107,7 @@ const fn unsafe_row(
 const GROUPS: &[&[Builtin]] = &[
     probe::ROWS,
     machine::ROWS,
+    selected::ROWS,
     strings::ROWS,
     symbols::ROWS,
     maps::ROWS,

@@ -255,6 +255,13 @@ fn print<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
         return checker.misused(call, span, "top and div are for maps");
     }
     let value = checker.argument_value(call, 0)?;
+    if let (Type::Tuple(fields), ExprKind::Tuple(_)) = (&value.ty, &value.kind)
+        && let Some(names) = fields.iter().map(|field| field.name.as_deref()).collect::<Option<Vec<_>>>()
+    {
+        let kind = EmitKind::PrintRecord(names.into_iter().map(str::to_owned).collect());
+        let ExprKind::Tuple(values) = value.kind else { return None };
+        return Some(checker.emit(kind, values, span));
+    }
     Some(checker.emit(EmitKind::Print, vec![value], span))
 }
 
