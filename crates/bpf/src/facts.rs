@@ -159,6 +159,12 @@ pub trait KernelFacts {
     /// Whether maps of this kind can be created.
     fn has_map(&self, kind: MapKind) -> bool;
 
+    /// Whether the tracer numbers processes as the kernel does: it is in no PID namespace of its own. True unless
+    /// told otherwise.
+    fn host_process_ids(&self) -> bool {
+        true
+    }
+
     /// Tick rate, for `jiffies`.
     fn ticks_per_second(&self) -> u32 {
         self.config("CONFIG_HZ").and_then(|hz| hz.parse().ok()).unwrap_or(250)

@@ -145,21 +145,15 @@ pub enum Attach {
         /// `bpf_get_attach_cookie` (kernel 6.10 for tp_btf).
         cookie: u64,
     },
-    /// Untyped raw tracepoint.
+    /// Untyped raw tracepoints.
     RawTracepoint {
-        /// Tracepoint name without category.
-        name: String,
-        /// `bpf_get_attach_cookie`.
-        cookie: u64,
+        /// Places; without categories.
+        targets: Vec<TracepointTarget>,
     },
-    /// Tracepoint through perf; the loader reads its id.
+    /// Tracepoints through perf; the loader reads their ids.
     Tracepoint {
-        /// For example `sched`.
-        category: String,
-        /// For example `sched_switch`.
-        name: String,
-        /// `bpf_get_attach_cookie` (kernel 5.15).
-        cookie: u64,
+        /// Places.
+        targets: Vec<TracepointTarget>,
     },
     /// Function entry or return by breakpoint.
     Kprobe {
@@ -227,6 +221,17 @@ pub enum Moment {
     Test(String),
     /// A benchmark named so.
     Bench(String),
+}
+
+/// One tracepoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracepointTarget {
+    /// For example `sched`; empty for raw tracepoints.
+    pub category: String,
+    /// For example `sched_switch`.
+    pub name: String,
+    /// `bpf_get_attach_cookie` (kernel 5.15; 6.10 for raw tracepoints).
+    pub cookie: u64,
 }
 
 /// One place in the kernel.

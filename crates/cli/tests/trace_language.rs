@@ -116,6 +116,62 @@ fn a_commands_own_events_are_counted_exactly() {
 }
 
 #[test]
+fn every_tracepoint_of_a_probe_is_attached() {
+    if cannot_trace() {
+        return;
+    }
+    let command = "dd if=/dev/zero of=/dev/null bs=1 count=50 status=none";
+    for options in [&[][..], &["--plain-tracepoints"][..]] {
+        let program = r#"
+            tracepoint:syscalls:sys_exit_write, tracepoint:syscalls:sys_enter_write,
+            tracepoint:syscalls:sys_enter_dup3, tracepoint:syscalls:sys_enter_dup2 /comm == "dd"/ { @[probe] = count(); }
+            rawtracepoint:sys_exit, rawtracepoint:sys_enter /comm == "dd"/ { @raw[probe] = count(); }"#;
+        let text = printed(&[&["-e", program, "-c", command][..], options].concat());
+        for call in ["sys_enter_write]: 50\n", "sys_exit_write]: 50\n", "sys_enter_dup2]: 2\n"] {
+            assert!(text.contains(&format!("@[tracepoint:syscalls:{call}")), "{options:?}: {text}");
+        }
+        assert!(text.contains("@raw[rawtracepoint:sys_enter]: "), "{text}");
+        assert!(text.contains("@raw[rawtracepoint:sys_exit]: "), "{text}");
+    }
+}
+
+#[test]
+fn only_a_probes_own_events_are_counted_as_seen() {
+    if cannot_trace() {
+        return;
+    }
+    // Served by the raw tracepoint that all system calls share; dd's 40 000 other calls are not its events.
+    let program = r#"tracepoint:syscalls:sys_enter_dup2 /comm == "dd"/ { @ = count(); }"#;
+    let command = "dd if=/dev/zero of=/dev/null bs=1 count=20000 status=none";
+    let output = trace(&["-v", "-e", program, "-c", command]);
+    let account = String::from_utf8_lossy(&output.stderr);
+    let line = account.lines().find(|line| line.contains(": seen ")).unwrap();
+    let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [seen, kept, filtered] = numbers[..] else { panic!("{line}") };
+    assert!(kept == 2 && seen == kept + filtered && seen < 20_000, "{line}");
+}
+
+#[test]
+fn process_ids_are_those_of_the_tracers_namespace() {
+    if cannot_trace() {
+        return;
+    }
+    let unshare = |words: &[&str]| {
+        Command::new("unshare").args(["--pid", "--fork", "--mount-proc"]).args(words).output()
+    };
+    if !unshare(&["true"]).is_ok_and(|output| output.status.success()) {
+        testkit::skipped!("no PID namespace can be made here");
+    }
+    let program = r#"tracepoint:syscalls:sys_enter_dup2 /pid == cpid/ { @[pid, tid] = count(); }"#;
+    let command = "dd if=/dev/zero of=/dev/null bs=1 count=1 status=none";
+    let trace = [env!("CARGO_BIN_EXE_lotse"), "trace", "-q", "-e", program, "-c", command];
+    let output = unshare(&trace).unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    // The tracer is process 1 there, and its command the next.
+    assert!(text.contains("@[2, 2]: 2"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn filters_hold_for_every_probe() {
     if cannot_trace() {
         return;

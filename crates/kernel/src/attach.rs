@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 
-use bpf::image::{Attach, KernelTarget, PerfEventSpec, Rate, UserTarget};
+use bpf::image::{Attach, KernelTarget, PerfEventSpec, Rate, TracepointTarget, UserTarget};
 use bpf::program::AttachType;
 
 use crate::cpu;
@@ -61,13 +61,21 @@ impl<'a> Attacher<'a> {
         match place {
             Attach::TestRun(_) => return Ok(refusals),
             Attach::TpBtf { cookie, .. } => into.link(Link::raw_tracepoint(program, None, *cookie)?, 1),
-            Attach::RawTracepoint { name, cookie } => {
-                into.link(Link::raw_tracepoint(program, Some(name), *cookie)?, 1);
+            Attach::RawTracepoint { targets } => {
+                for target in targets {
+                    match Link::raw_tracepoint(program, Some(&target.name), target.cookie) {
+                        Ok(link) => into.link(link, 1),
+                        Err(refused) => refusals.push(refused),
+                    }
+                }
             }
-            Attach::Tracepoint { category, name, cookie } => {
-                let object = format!("tracepoint {category}:{name}");
-                let id = self.tracepoint_id(category, name)?;
-                into.event(PerfEvent::tracepoint(id, &object)?.attach(program, *cookie, &object)?);
+            Attach::Tracepoint { targets } => {
+                for target in targets {
+                    match self.tracepoint(program, target) {
+                        Ok(attached) => into.event(attached),
+                        Err(refused) => refusals.push(refused),
+                    }
+                }
             }
             Attach::Kprobe { on_return, multi: true, targets } => {
                 into.link(kprobe_multi(program, targets, *on_return)?, targets.len());
@@ -118,6 +126,17 @@ impl<'a> Attacher<'a> {
             return Err(first);
         }
         Ok(refusals)
+    }
+
+    fn tracepoint(
+        &mut self,
+        program: &LoadedProgram,
+        target: &TracepointTarget,
+    ) -> Result<Attached, Refused> {
+        let TracepointTarget { category, name, cookie } = target;
+        let object = format!("tracepoint {category}:{name}");
+        let id = self.tracepoint_id(category, name)?;
+        PerfEvent::tracepoint(id, &object)?.attach(program, *cookie, &object)
     }
 
     fn tracepoint_id(&mut self, category: &str, name: &str) -> Result<u64, Refused> {

@@ -139,6 +139,10 @@ impl KernelFacts for LiveFacts {
             .get_or_init(|| cpu::possible().ok().and_then(|cpus| Some(cpus.last()? + 1)).unwrap_or(1))
     }
 
+    fn host_process_ids(&self) -> bool {
+        crate::procfs::process_ids_are_the_hosts()
+    }
+
     fn config(&self, option: &str) -> Option<&str> {
         self.config.get_or_init(KernelConfig::gather).get(option)
     }

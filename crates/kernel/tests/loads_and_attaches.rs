@@ -1,7 +1,9 @@
 //! Hand-assembled programs through the loader, every kind of attachment that this kernel has. Each test
 //! counts an event of its own making: getppid(2) calls of its own thread, by pid and tid.
 
-use bpf::image::{Attach, Image, Moment, PerfEventSpec, Program, Rate, SystemMaps, UserTarget};
+use bpf::image::{
+    Attach, Image, Moment, PerfEventSpec, Program, Rate, SystemMaps, TracepointTarget, UserTarget,
+};
 use bpf::insn::*;
 use bpf::map::{MapKind, MapSpec, flags};
 use bpf::program::{AttachType, ProgramType};
@@ -102,9 +104,13 @@ fn vmlinux() -> bpf::btf::Btf {
     bpf::btf::Btf::new(std::fs::read("/sys/kernel/btf/vmlinux").unwrap()).unwrap()
 }
 
+fn tracepoint(category: &str, name: &str, cookie: u64) -> TracepointTarget {
+    TracepointTarget { category: category.into(), name: name.into(), cookie }
+}
+
 #[test]
 fn a_raw_tracepoint_counts_exactly() {
-    let attach = Attach::RawTracepoint { name: "sys_enter".into(), cookie: 0 };
+    let attach = Attach::RawTracepoint { targets: vec![tracepoint("", "sys_enter", 0)] };
     assert_eq!(
         count(&image(ProgramType::RawTracepoint, AttachType::None, None, attach), getppid_often),
         CALLS
@@ -122,7 +128,7 @@ fn a_typed_raw_tracepoint_counts_exactly() {
 
 #[test]
 fn a_perf_tracepoint_counts_exactly() {
-    let attach = Attach::Tracepoint { category: "raw_syscalls".into(), name: "sys_enter".into(), cookie: 7 };
+    let attach = Attach::Tracepoint { targets: vec![tracepoint("raw_syscalls", "sys_enter", 7)] };
     assert_eq!(count(&image(ProgramType::Tracepoint, AttachType::None, None, attach), getppid_often), CALLS);
 }
 
@@ -233,7 +239,7 @@ fn begin_runs_on_demand_and_streams_records_in_order() {
 
 #[test]
 fn a_refusal_carries_the_verifiers_log() {
-    let attach = Attach::RawTracepoint { name: "sys_enter".into(), cookie: 0 };
+    let attach = Attach::RawTracepoint { targets: vec![tracepoint("", "sys_enter", 0)] };
     let mut image = image(ProgramType::RawTracepoint, AttachType::None, None, attach);
     image.programs[0].instructions = vec![Instruction::load(Size::D, R0, R5, 0), Instruction::Exit];
     let refused = Loaded::load(&image, LoadOptions { statistics: false, possible_cpus: 2 }, |_, _| Ok(()));

@@ -39,6 +39,7 @@ fn more_values_than_registers() {
                     callee: Callee::Helper(id::GET_PRANDOM_U32),
                     arguments: vec![],
                     pure: false,
+                    key: None,
                 },
             );
             let w = function.register();
@@ -131,6 +132,7 @@ fn arguments_in_cycles() {
                 callee: Callee::Helper(id::PROBE_READ_KERNEL),
                 arguments: arguments.to_vec(),
                 pure: false,
+                key: None,
             },
         );
     }

@@ -38,6 +38,9 @@ pub struct Program {
 pub struct Probe {
     /// Which entry of `schema.programs` this is (kind, targets, names).
     pub program: ProgramId,
+    /// Holds only for the probe's own events, a boolean; none: all are. A tracepoint served by one that several
+    /// share has it. Other events are not the probe's: they are not counted either.
+    pub own: Option<Expr>,
     /// `/predicate/`, a boolean; none: always. Evaluated before anything in the body.
     pub predicate: Option<Expr>,
     /// What is done.

@@ -63,6 +63,10 @@ impl<'a> Printer<'a> {
         let head = format!("{:?} {}", program.kind, names.join(", "));
         self.line(&head);
         self.locals = &probe.body.locals;
+        if let Some(own) = &probe.own {
+            let text = format!("of {}", self.expr(own));
+            self.line(&text);
+        }
         if let Some(predicate) = &probe.predicate {
             let text = format!("/{}/", self.expr(predicate));
             self.line(&text);

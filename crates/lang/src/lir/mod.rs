@@ -2,6 +2,8 @@
 //! registers. A temporary has one definition; a variable of the program may have several, so no φ is needed.
 //! Everything the verifier wants to see (null checks, masks before run-time indexes) is explicit here.
 
+mod lookups;
+
 pub mod passes;
 pub mod print;
 
@@ -53,7 +55,14 @@ pub struct Function {
     pub stack: Vec<StackObject>,
     /// How many virtual registers there are.
     pub registers: u32,
+    /// By [`KeyId`]: the registers of variables that the key is made of.
+    pub keys: Vec<Vec<V>>,
 }
+
+/// Names the bytes of a key within a function: while no register in [`Function::keys`] is assigned, equal ids
+/// mean equal bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct KeyId(pub u32);
 
 /// Bytes on the stack, 8-byte aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,6 +257,8 @@ pub enum Op {
         arguments: Vec<Source>,
         /// The same arguments give the same result while the program runs.
         pure: bool,
+        /// The key looked up, if it is one whose bytes can be known again.
+        key: Option<KeyId>,
     },
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bpf::insn::{AluOp, JumpOp, Size, Width};
 
+use super::lookups::share_lookups;
 use super::*;
 
 /// A transformation of one function.
@@ -18,6 +19,12 @@ pub struct Pass {
 
 /// All passes in order.
 pub const PASSES: &[Pass] = &[
+    Pass {
+        name: "lookups",
+        reason: "a map's entry that is used twice, as in /@s[tid]/ { … @s[tid] … }, is looked up once; variables \
+                 have the registers that keys were noted with only before anything moves",
+        run: share_lookups,
+    },
     Pass {
         name: "dead",
         reason: "variables are zeroed where they begin; where every path assigns them first, that store is dead \

@@ -121,12 +121,15 @@ impl fmt::Display for Op {
                 }
                 write!(f, "lock {} [{base} {offset:+}] += {value}", size(*s))
             }
-            Op::Call { dst, callee, arguments, pure } => {
+            Op::Call { dst, callee, arguments, pure, key } => {
                 if let Some(dst) = dst {
                     write!(f, "{dst} = ")?;
                 }
                 if *pure {
                     write!(f, "pure ")?;
+                }
+                if let Some(KeyId(key)) = key {
+                    write!(f, "key{key} ")?;
                 }
                 match callee {
                     Callee::Helper(id) => match bpf::helpers::by_id(*id) {

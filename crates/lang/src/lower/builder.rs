@@ -78,6 +78,8 @@ pub(super) struct Frame {
     pub free: Vec<(u32, StackId)>,
     pub taken: Vec<(u32, StackId)>,
     pub stack_bytes: u32,
+    /// Keys of lookups, by their number in the function.
+    pub keys: Vec<String>,
 }
 
 /// Builds the LIR of one program.
@@ -238,7 +240,7 @@ impl<'p> Builder<'_, 'p> {
 
     fn any_call(&mut self, helper: u32, arguments: Vec<Source>, pure: bool) -> V {
         let dst = self.register();
-        self.op(Op::Call { dst: Some(dst), callee: Callee::Helper(helper), arguments, pure });
+        self.op(Op::Call { dst: Some(dst), callee: Callee::Helper(helper), arguments, pure, key: None });
         dst
     }
 
@@ -417,6 +419,7 @@ impl<'p> Builder<'_, 'p> {
             free: Vec::new(),
             taken: Vec::new(),
             stack_bytes: 0,
+            keys: Vec::new(),
         });
         self.cold = false;
         FunctionId(at as u32)

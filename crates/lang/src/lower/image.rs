@@ -15,7 +15,7 @@ use crate::hir;
 use crate::layout::Layout;
 use crate::lir::passes::{drop_unused_functions, optimise};
 use crate::lir::{Op, Source as LirSource, Terminator, Unit, Val};
-use crate::schema::{Attach, Period, Program, ProgramKind, Schema, Storage};
+use crate::schema::{Attach, Counter, Period, Program, ProgramKind, Schema, Storage};
 use crate::source::{Source, Span};
 
 /// A compiled program text.
@@ -213,18 +213,12 @@ fn lower_probe(shared: &mut Shared<'_>, probe: &hir::Probe) -> Unit {
         None => builder.scopes.push(Scope::empty()),
     }
     builder.skip_end_of_iteration();
-    builder.bump(crate::schema::Counter::Seen(probe.program));
+    if let Some(own) = &probe.own {
+        builder.leave_unless(own, None);
+    }
+    builder.bump(Counter::Seen(probe.program));
     if let Some(predicate) = &probe.predicate {
-        builder.span = predicate.span;
-        let (body, out) = (builder.new_block(), builder.cold_block());
-        let mark = builder.mark();
-        builder.condition(predicate, body, out);
-        builder.release(mark);
-        builder.switch(out);
-        builder.bump(crate::schema::Counter::Filtered(probe.program));
-        builder.end(Terminator::Return(Val::Imm(0)));
-        builder.switch(body);
-        builder.span = Span::NONE;
+        builder.leave_unless(predicate, Some(Counter::Filtered(probe.program)));
     }
     if let Some(facts) = facts {
         builder.scopes.pop();
@@ -236,6 +230,24 @@ fn lower_probe(shared: &mut Shared<'_>, probe: &hir::Probe) -> Unit {
     let used = if builder.control.is_some() { used.max(8) } else { used };
     shared.scratch += used.next_multiple_of(8);
     unit
+}
+
+impl Builder<'_, '_> {
+    /// Goes on where the condition holds; elsewhere counts that and ends the program.
+    fn leave_unless(&mut self, condition: &hir::Expr, count: Option<Counter>) {
+        self.span = condition.span;
+        let (body, out) = (self.new_block(), self.cold_block());
+        let mark = self.mark();
+        self.condition(condition, body, out);
+        self.release(mark);
+        self.switch(out);
+        if let Some(counter) = count {
+            self.bump(counter);
+        }
+        self.end(Terminator::Return(Val::Imm(0)));
+        self.switch(body);
+        self.span = Span::NONE;
+    }
 }
 
 fn schema_maps(schema: &Schema, layout: &Layout) -> Vec<MapSpec> {
@@ -407,15 +419,13 @@ fn attach(program: &Program, expected: AttachType, facts: &dyn KernelFacts) -> A
         Attach::Signal(name) => plain(image::Attach::TestRun(Moment::Signal(name.clone()))),
         Attach::Test(name) => plain(image::Attach::TestRun(Moment::Test(name.clone()))),
         Attach::Bench(name) => plain(image::Attach::TestRun(Moment::Bench(name.clone()))),
-        Attach::Tracepoint { category, name } => {
-            plain(image::Attach::Tracepoint { category: category.clone(), name: name.clone(), cookie: 0 })
-        }
+        Attach::Tracepoint { .. } => plain(image::Attach::Tracepoint { targets: tracepoints(program) }),
         Attach::RawTracepoint { module, name, btf_id } => {
             if program.kind == ProgramKind::TracingRawTracepoint {
                 let attach = image::Attach::TpBtf { name: name.clone(), cookie: 0 };
                 (attach, expected, Some(*btf_id), module.clone().filter(|module| module != "vmlinux"))
             } else {
-                plain(image::Attach::RawTracepoint { name: name.clone(), cookie: 0 })
+                plain(image::Attach::RawTracepoint { targets: tracepoints(program) })
             }
         }
         Attach::Kprobe { at_return, .. } => {
@@ -469,6 +479,20 @@ fn attach(program: &Program, expected: AttachType, facts: &dyn KernelFacts) -> A
             None,
         ),
     }
+}
+
+fn tracepoints(program: &Program) -> Vec<image::TracepointTarget> {
+    let targets = program.targets.iter().enumerate().filter_map(|(at, target)| {
+        let (category, name) = match &target.attach {
+            Attach::Tracepoint { category, name } => (category.clone(), name.clone()),
+            Attach::RawTracepoint { name, .. } => (String::new(), name.clone()),
+            _ => return None,
+        };
+        // Kernels without cookies take none but 0.
+        let cookie = if program.cookies { at as u64 } else { 0 };
+        Some(image::TracepointTarget { category, name, cookie })
+    });
+    targets.collect()
 }
 
 fn user(

@@ -7,7 +7,7 @@ use bpf::program::ProgramType;
 use super::builder::Builder;
 use super::memory::Mem;
 use super::object::Pad;
-use super::{CONSTANTS, DATA, RATES};
+use super::{CONSTANTS, DATA, RATES, TaskFields};
 use crate::hir::{Expr, ExprKind, Intrinsic, UsdtKind, UsdtLocation};
 use crate::lir::{Op, Source, V, Val};
 use crate::schema::{Counter, ProgramKind};
@@ -233,7 +233,11 @@ impl Builder<'_, '_> {
     }
 
     fn process(&mut self, initial: bool, group: bool) -> Val {
-        if initial {
+        if initial || self.shared.facts.host_process_ids() {
+            if let Some((task, fields)) = self.task() {
+                let offset = if group { fields.tgid } else { fields.pid };
+                return self.load_from(Size::W, crate::lir::Base::V(task), offset, true).into();
+            }
             let both = self.pure_call(id::GET_CURRENT_PID_TGID, Vec::new());
             return if group {
                 self.binary(AluOp::Rsh, both.into(), Val::Imm(32))
@@ -253,6 +257,17 @@ impl Builder<'_, '_> {
         self.call(id::GET_NS_CURRENT_PID_TGID, vec![device.into(), inode.into(), place, Val::Imm(8).into()]);
         // `struct bpf_pidns_info { u32 pid; u32 tgid; }`
         self.load(Size::W, to.plus(if group { 4 } else { 0 })).into()
+    }
+
+    /// The current task and where its fields are, for programs that the verifier lets read them directly: cheaper
+    /// than a helper for each, and the task is asked for once.
+    fn task(&mut self) -> Option<(V, TaskFields)> {
+        if self.program_type() != ProgramType::Tracing {
+            return None;
+        }
+        let fields = self.shared.task_fields()?;
+        self.has_helper(id::GET_CURRENT_TASK_BTF)
+            .then(|| (self.pure_call(id::GET_CURRENT_TASK_BTF, Vec::new()), fields))
     }
 
     fn user_mode(&mut self) -> Val {
@@ -371,10 +386,20 @@ impl Builder<'_, '_> {
     ) {
         let size = expr.ty.size();
         match intrinsic {
-            Intrinsic::Comm => {
-                let place = self.address(to);
-                self.call(id::GET_CURRENT_COMM, vec![place, Val::Imm(size.into()).into()]);
-            }
+            Intrinsic::Comm => match self.task() {
+                // Padded with zeros since Linux 5.17 (`__set_task_comm`), as the helper pads its copy.
+                Some((task, TaskFields { comm: Some(comm), .. })) if size == 16 => {
+                    for (offset, word) in Self::words(size, &[to.offset, comm]) {
+                        let base = crate::lir::Base::V(task);
+                        let text = self.load_from(word, base, comm + offset as i32, true);
+                        self.store(word, to.plus(offset), text.into());
+                    }
+                }
+                _ => {
+                    let place = self.address(to);
+                    self.call(id::GET_CURRENT_COMM, vec![place, Val::Imm(size.into()).into()]);
+                }
+            },
             Intrinsic::Str => self.store_str(arguments, size, to, pad),
             Intrinsic::Buf => {
                 let Type::Buffer(room) = expr.ty else { return };

@@ -8,9 +8,9 @@ use super::DATA;
 use super::builder::{Builder, Home};
 use super::memory::Mem;
 use super::object::Pad;
-use crate::hir::{Expr, ExprKind, LocalId};
+use crate::hir::{self, Expr, ExprKind, Intrinsic, LocalId};
 use crate::layout::Place;
-use crate::lir::{Op, Source, V, Val};
+use crate::lir::{Callee, KeyId, Op, Source, V, Val};
 use crate::schema::{Counter, EmitId, MapId};
 use crate::types::Type;
 
@@ -58,15 +58,80 @@ impl Builder<'_, '_> {
 
     /// The address of an entry's value, 0 if there is none.
     pub fn map_lookup(&mut self, map: MapId, key: &Expr) -> V {
-        let key = self.key(key);
-        self.lookup_key(map, key)
+        let Some(index) = self.kernel_map(map) else { return self.set(Val::Imm(0)) };
+        let bytes = self.key(key);
+        let id = self.key_id(key);
+        self.lookup(index, bytes, id)
     }
 
-    pub fn lookup_key(&mut self, map: MapId, key: Source) -> V {
-        match self.kernel_map(map) {
-            Some(index) => self.call(id::MAP_LOOKUP_ELEM, vec![Source::Map(index), key]),
-            None => self.set(Val::Imm(0)),
+    /// Names the bytes of a key, so that a second lookup can be known to be the same as a first. None where they
+    /// may differ from one evaluation to the next.
+    fn key_id(&mut self, key: &Expr) -> Option<KeyId> {
+        let (mut text, mut reads) = (String::new(), Vec::new());
+        self.describe_key(key, &mut text, &mut reads)?;
+        let keys = &mut self.frame().keys;
+        if let Some(at) = keys.iter().position(|have| *have == text) {
+            return Some(KeyId(at as u32));
         }
+        keys.push(text);
+        let numbered = &mut self.function().keys;
+        numbered.push(reads);
+        Some(KeyId(numbered.len() as u32 - 1))
+    }
+
+    /// What a key is made of, and the registers of the variables it reads.
+    fn describe_key(&mut self, key: &Expr, text: &mut String, reads: &mut Vec<V>) -> Option<()> {
+        let sign = if key.ty.is_signed() { "i" } else { "u" };
+        *text += &format!("{sign}{} ", key.ty.size());
+        match &key.kind {
+            ExprKind::Int(_) | ExprKind::Str(_) | ExprKind::Zero => *text += &format!("{:?} ", key.kind),
+            ExprKind::Local(local) => {
+                let Home::Register(v) = self.home(*local) else { return None };
+                reads.push(v);
+                *text += &format!("{v} ");
+            }
+            ExprKind::Intrinsic(
+                what @ (Intrinsic::Pid { .. }
+                | Intrinsic::Tid { .. }
+                | Intrinsic::Uid
+                | Intrinsic::Gid
+                | Intrinsic::Cpu
+                | Intrinsic::NumaNode
+                | Intrinsic::CgroupId
+                | Intrinsic::Register { .. }
+                | Intrinsic::TargetIndex
+                | Intrinsic::FunctionAddress),
+                _,
+            ) => *text += &format!("{what:?} "),
+            ExprKind::Cast(cast, inner) => {
+                *text += &format!("{cast:?} ");
+                self.describe_key(inner, text, reads)?;
+            }
+            ExprKind::Tuple(fields) => {
+                for field in fields {
+                    self.describe_key(field, text, reads)?;
+                }
+            }
+            ExprKind::Read { place, bits }
+                if matches!(place.base, hir::Base::Context) && place.indexes.is_empty() =>
+            {
+                *text += &format!("context{:+} {bits:?} ", place.offset);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn lookup(&mut self, map: u32, bytes: Source, key: Option<KeyId>) -> V {
+        let dst = self.register();
+        self.op(Op::Call {
+            dst: Some(dst),
+            callee: Callee::Helper(id::MAP_LOOKUP_ELEM),
+            arguments: vec![Source::Map(map), bytes],
+            pure: false,
+            key,
+        });
+        dst
     }
 
     pub fn map_get(&mut self, map: MapId, key: Option<&Expr>, ty: &Type) -> Val {

@@ -26,6 +26,8 @@ mod random;
 #[cfg(test)]
 mod samples;
 
+use std::cell::OnceCell;
+
 use bpf::KernelFacts;
 use bpf::facts::{Feature, Version};
 
@@ -90,6 +92,16 @@ pub(crate) struct Shared<'p> {
     pub loops: bool,
     pub for_each: bool,
     pub percpu_lookup: bool,
+    task_fields: OnceCell<Option<TaskFields>>,
+}
+
+/// Bytes from the start of `struct task_struct`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TaskFields {
+    pub pid: i32,
+    pub tgid: i32,
+    /// Sixteen bytes, zeros behind the text; none where the kernel leaves remains of earlier names there.
+    pub comm: Option<i32>,
 }
 
 impl<'p> Shared<'p> {
@@ -108,7 +120,26 @@ impl<'p> Shared<'p> {
             loops: facts.has(Feature::BpfLoop),
             for_each: facts.has(Feature::ForEachMapElem),
             percpu_lookup: facts.version() >= Version(5, 19, 0),
+            task_fields: OnceCell::new(),
         }
+    }
+
+    pub fn task_fields(&self) -> Option<TaskFields> {
+        *self.task_fields.get_or_init(|| {
+            let btf = self.facts.btf()?;
+            let task = btf.find_struct("task_struct")?;
+            let of_size = |name: &str, size: u64| {
+                let field = btf.field(task, name)?;
+                (btf.size_of(field.type_id) == Some(size) && field.bit_offset.is_multiple_of(8))
+                    .then_some((field.bit_offset / 8) as i32)
+            };
+            let padded = self.facts.version() >= Version(5, 17, 0);
+            Some(TaskFields {
+                pid: of_size("pid", 4)?,
+                tgid: of_size("tgid", 4)?,
+                comm: of_size("comm", 16).filter(|_| padded),
+            })
+        })
     }
 
     pub fn error(&mut self, span: Span, message: impl Into<String>) {

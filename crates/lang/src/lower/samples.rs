@@ -127,7 +127,7 @@ impl Sample {
         };
         let schema = Schema { programs: vec![description], ..Schema::default() };
         let body = Body { locals: vec![], block };
-        let probes = vec![Probe { program: ProgramId(0), predicate: None, body }];
+        let probes = vec![Probe { program: ProgramId(0), own: None, predicate: None, body }];
         Sample { program: hir::Program { probes, functions: vec![], schema } }
     }
 

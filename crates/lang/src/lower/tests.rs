@@ -400,3 +400,52 @@ fn random_programs_do_the_same_however_they_are_compiled() {
         }
     }
 }
+
+#[test]
+fn an_entry_used_twice_is_looked_up_once() {
+    use super::samples::*;
+    use crate::hir::{BinaryOp, ExprKind, StatementKind, Update};
+    use crate::schema::{MapValue, ProgramKind, Storage};
+    use crate::types::Type;
+
+    let entry = || get_map(0, Some(tid()), Type::U64);
+    let delete = || {
+        let key = Some(Box::new(tid()));
+        statement(StatementKind::Expr(expr(
+            Type::Bool,
+            ExprKind::MapDelete { map: MapId(0), key, missing: None },
+        )))
+    };
+    let sample = |body| {
+        Sample::new(ProgramKind::Special, body)
+            .map(Some(Type::U32), MapValue::Plain(Type::U64), Storage::Hash, 8)
+            .map(None, MapValue::Sum { signed: false }, Storage::PerCpuScalar, 1)
+            .local(Type::U32)
+    };
+    let lookups = |sample: &Sample| {
+        let compiled = compile(&sample.program, &facts(&[]), None).unwrap();
+        let lookup = bpf::insn::Instruction::Call { helper: bpf::helpers::id::MAP_LOOKUP_ELEM };
+        compiled.image.programs[0].instructions.iter().filter(|have| **have == lookup).count()
+    };
+    let add = |value| aggregate(1, None, Update::Sum(value));
+    // /@[tid]/ { @sum = sum(@[tid]); delete(@[tid]); }
+    let pair = sample(vec![add(entry()), delete()]).when(binary(BinaryOp::Gt, entry(), int(0)));
+    assert_eq!(lookups(&pair), 1);
+    // What was looked up before a change does not stand after it, on whichever way the change was made.
+    assert_eq!(lookups(&sample(vec![add(entry()), delete(), add(entry())])), 2);
+    let changed_on_one_way = StatementKind::If {
+        condition: binary(BinaryOp::Eq, nsecs(), int(3)),
+        then: vec![set_map(0, Some(tid()), int(1))],
+        otherwise: vec![],
+    };
+    assert_eq!(lookups(&sample(vec![add(entry()), statement(changed_on_one_way), add(entry())])), 2);
+    // The variable of the key is another then.
+    let by_variable = || get_map(0, Some(local(0, Type::U32)), Type::U64);
+    let body = vec![set(0, tid()), add(by_variable()), add(by_variable()), set(0, pid()), add(by_variable())];
+    assert_eq!(lookups(&sample(body)), 2);
+
+    let body = vec![set_map(0, Some(tid()), int(40)), add(entry()), add(entry()), delete(), add(entry())];
+    let mut run = Run::new(sample(body), &facts(&[]));
+    run.run(&[]);
+    assert_eq!((run.words(1, 0, 1), run.entries(0, 0).len()), (vec![80], 0));
+}

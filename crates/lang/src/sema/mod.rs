@@ -318,25 +318,20 @@ fn one_pass<'a>(
     for (index, variant) in variants.iter().enumerate() {
         let probe = probes[variant.probe];
         checker.start_body(index, Some(variant), None);
-        let mut predicate = probe.predicate.as_ref().map(|predicate| checker.condition(predicate));
-        if let Args::Served { served, view, .. } = &variant.args
-            && let Some(filter) = &served.filter
-        {
-            let filter = checker.over_raw(view, probe.span, |this| this.condition(filter));
-            predicate = Some(match predicate {
-                None => filter,
-                Some(own) => {
-                    let span = own.span;
-                    checker.logical(true, filter, own, span)
-                }
-            });
-        }
+        let predicate = probe.predicate.as_ref().map(|predicate| checker.condition(predicate));
+        let own = match &variant.args {
+            Args::Served { served, view, .. } => served
+                .filter
+                .as_ref()
+                .map(|filter| checker.over_raw(view, probe.span, |this| this.condition(filter))),
+            _ => None,
+        };
         // Always true: no predicate. Always false stays, so that the program can count what it saw.
         let predicate = predicate.filter(|predicate| constant(predicate) != Some(1));
         let block = checker.block(&probe.body);
         let locals = checker.finish_locals();
         let body = hir::Body { locals, block };
-        out.push(hir::Probe { program: ProgramId(index as u32), predicate, body });
+        out.push(hir::Probe { program: ProgramId(index as u32), own, predicate, body });
     }
     let mut bodies = Vec::new();
     for (index, function) in functions.iter().enumerate() {
