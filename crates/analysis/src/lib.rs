@@ -8,6 +8,7 @@
 
 pub mod distribution;
 mod loglinear;
+mod kept;
 mod axis;
 mod heat;
 pub mod units;

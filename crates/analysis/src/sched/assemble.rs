@@ -22,8 +22,9 @@ use super::{
         Missing, OffCpuReport, OpenWait, PolicyClass, Provenance, ReasonTime, SchedResult, StateTime,
         ThreadReport, Timeline, WaitReport, WakerPair,
     },
+    summary::Summary,
     threads::{Phase, STATES, Slot, Thread, Totals, WokenBy, blocked_state},
-    values::{Summary, Values},
+    values::Values,
 };
 
 /// What the reading itself told.

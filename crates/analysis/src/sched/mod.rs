@@ -17,6 +17,7 @@ mod wakers;
 mod machine;
 mod groups;
 mod long;
+mod summary;
 mod values;
 mod refine;
 mod had_cpu;

@@ -13,8 +13,8 @@ use super::{
     groups::{GroupId, GroupTable, WaitTag, of_blocked},
     machine::{Output, Wait},
     result::BlockReason,
+    summary::{PER_MILLE, Place, Summary, rank},
     threads::{Thread, Threads, state_index},
-    values::{PER_MILLE, Place, Summary, rank},
 };
 
 /// As many values are kept rather than counted: 1 MB of them.

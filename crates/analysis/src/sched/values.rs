@@ -1,13 +1,9 @@
 //! Durations on their way to percentiles, exact and in bounded memory.
 //!
-//! While they fit, single durations are kept, each in 8 bytes: its length, and the number of
-//! its tag, of which there are few. At the end they are sorted once by length; then one walk
-//! in that order meets, for every distribution at the same time, the duration of each
-//! wanted rank.
-//!
-//! When they do not fit they are counted into histograms instead, one per distribution,
-//! from which the percentiles are known to a bucket. [`super::refine`] makes those exact
-//! by reading the trace again.
+//! While they fit, single durations are kept ([`Kept`]), tagged with the number of what
+//! decides their distributions, of which there are few. When they do not fit they are
+//! counted into histograms instead, one per distribution, from which the percentiles are
+//! known to a bucket. [`super::refine`] makes those exact by reading the trace again.
 
 use std::{collections::HashMap, hash::BuildHasherDefault};
 
@@ -22,33 +18,25 @@ use super::{
     long::LongWaits,
     machine::{Output, Wait},
     result::{BlockReason, CountAndTime, WaitCause},
+    summary::{Summary, summarize},
     threads::{Thread, Threads, state_index},
     wakers::WordHasher,
 };
 use crate::{
-    distribution::{Distribution, Quantiles},
     heat::Heat,
-    loglinear::{LogLinear, bounds_of, bucket_of},
+    kept::{FINE, Kept},
+    loglinear::LogLinear,
 };
 
-/// Per mille of the percentiles given.
-pub(crate) const PER_MILLE: [u64; 4] = [500, 900, 990, 999];
-
-/// The rank, from 1, of a percentile among `count` values: the nearest-rank definition.
-pub(crate) fn rank(count: u64, per_mille: u64) -> u64 {
-    ((u128::from(count) * u128::from(per_mille)).div_ceil(1000) as u64).max(1)
-}
-
-/// Buckets of the few large distributions, 1/128 of their lower bound.
-const FINE: u32 = 7;
 /// Buckets of each thread's distribution, 1/8.
 const COARSE: u32 = 3;
 
 pub(crate) struct Values {
-    /// Length above [`TAG_BITS`] bits of the tag's number.
-    waits: Vec<u64>,
+    /// By number of their tag.
+    waits: Kept,
     tags: Tags,
-    blocked: Vec<u64>,
+    /// By state and reason.
+    blocked: Kept,
     wait_histograms: Option<WaitHistograms>,
     blocked_histograms: Option<Vec<LogLinear>>,
     pub heat_wakeup: Heat,
@@ -68,8 +56,6 @@ struct WaitHistograms {
     threads: Vec<Option<Box<LogLinear>>>,
 }
 
-/// Bits of a word for the tag's number; the others hold lengths of up to 18 minutes.
-const TAG_BITS: u32 = 24;
 /// More different tags than this have no room in memory.
 const MOST_TAGS: u32 = 1 << 19;
 
@@ -83,11 +69,6 @@ struct Tags {
 }
 
 impl Tags {
-    /// The tag of a kept word.
-    fn of(&self, word: u64) -> WaitTag {
-        WaitTag::unpack(self.words[(word & ((1 << TAG_BITS) - 1)) as usize])
-    }
-
     #[inline]
     fn number(&mut self, tag: WaitTag) -> u32 {
         let (word, serial) = (tag.pack(), tag.serial as usize);
@@ -121,11 +102,10 @@ impl Tags {
 
 impl Values {
     pub fn new(bytes: usize, columns: usize, long_waits: usize) -> Values {
-        // The memory is only touched as far as it is used.
         Values {
-            waits: Vec::with_capacity((bytes / 4 * 3 / 8).max(16)),
+            waits: Kept::new(bytes / 4 * 3),
             tags: Tags::default(),
-            blocked: Vec::with_capacity((bytes / 4 / 8).max(16)),
+            blocked: Kept::new(bytes / 4),
             wait_histograms: None,
             blocked_histograms: None,
             heat_wakeup: Heat::new(columns),
@@ -150,19 +130,24 @@ impl Values {
             cpus: Vec::new(),
             threads: Vec::new(),
         };
-        for word in std::mem::take(&mut self.waits) {
-            histograms.add(self.tags.of(word), word >> TAG_BITS);
-        }
-        self.tags = Tags::default();
+        let mut waits = std::mem::replace(&mut self.waits, Kept::new(0));
+        waits.settle();
+        let tags = std::mem::take(&mut self.tags).words;
+        waits.all(|tag, value, count| {
+            let tag = WaitTag::unpack(tags[tag as usize]);
+            (0..count).for_each(|_| histograms.add(tag, value));
+        });
         self.wait_histograms = Some(histograms);
     }
 
     #[cold]
     fn spill_blocked(&mut self) {
         let mut histograms = vec![LogLinear::new(FINE); (BY_POLICY - BLOCKED) as usize];
-        for word in std::mem::take(&mut self.blocked) {
-            add_blocked(&mut histograms, word);
-        }
+        let mut blocked = std::mem::replace(&mut self.blocked, Kept::new(0));
+        blocked.settle();
+        blocked.all(|tag, value, count| {
+            (0..count).for_each(|_| add_blocked(&mut histograms, tag, value));
+        });
         self.blocked_histograms = Some(histograms);
     }
 
@@ -171,17 +156,16 @@ impl Values {
         let mut summaries = vec![Summary::default(); table.count as usize];
         match &self.wait_histograms {
             None => {
-                self.waits.sort_unstable();
-                let groups = self.tags.words.iter().map(|w| table.of_wait(WaitTag::unpack(*w))).collect();
-                walk(&self.waits, TAG_BITS, groups, &mut summaries, table.without_histogram);
+                let tags = self.tags.words.iter();
+                let groups: Vec<_> = tags.map(|word| table.of_wait(WaitTag::unpack(*word))).collect();
+                summarize(&mut self.waits, &groups, &mut summaries, table.without_histogram);
             }
             Some(histograms) => histograms.resolve(table, &mut summaries),
         }
         match &self.blocked_histograms {
             None => {
-                self.blocked.sort_unstable();
-                let groups = (0..256).map(|tag: usize| of_blocked(tag >> 4, tag & 15)).collect();
-                walk(&self.blocked, 8, groups, &mut summaries, table.without_histogram);
+                let groups: Vec<_> = (0..256).map(|tag: usize| of_blocked(tag >> 4, tag & 15)).collect();
+                summarize(&mut self.blocked, &groups, &mut summaries, table.without_histogram);
             }
             Some(histograms) => {
                 for (group, histogram) in histograms.iter().enumerate() {
@@ -214,9 +198,9 @@ impl Values {
 
     /// Gives back the memory of single durations.
     pub fn release(&mut self) {
-        self.waits = Vec::new();
+        self.waits = Kept::new(0);
         self.tags = Tags::default();
-        self.blocked = Vec::new();
+        self.blocked = Kept::new(0);
     }
 }
 
@@ -247,12 +231,7 @@ impl Output for Values {
             Some(histograms) => histograms.add(tag, value),
             None => {
                 let number = self.tags.number(tag);
-                if number < MOST_TAGS
-                    && value < 1 << (64 - TAG_BITS)
-                    && self.waits.len() < self.waits.capacity()
-                {
-                    self.waits.push(value << TAG_BITS | u64::from(number));
-                } else {
+                if number >= MOST_TAGS || !self.waits.add(number, value) {
                     self.spill_waits();
                     if let Some(histograms) = &mut self.wait_histograms {
                         histograms.add(tag, value);
@@ -275,23 +254,22 @@ impl Output for Values {
 
     #[inline]
     fn blocked(&mut self, _: &Thread, state: TaskState, reason: BlockReason, time: u64) {
-        let word = time.min((1 << 56) - 1) << 8 | (state_index(state) as u64) << 4 | reason as u64;
-        match &mut self.blocked_histograms {
-            None if self.blocked.len() < self.blocked.capacity() => self.blocked.push(word),
-            Some(histograms) => add_blocked(histograms, word),
-            None => {
-                self.spill_blocked();
-                if let Some(histograms) = &mut self.blocked_histograms {
-                    add_blocked(histograms, word);
-                }
+        let tag = (state_index(state) as u32) << 4 | reason as u32;
+        if self.blocked_histograms.is_none() {
+            if self.blocked.add(tag, time) {
+                return;
             }
+            self.spill_blocked();
+        }
+        if let Some(histograms) = &mut self.blocked_histograms {
+            add_blocked(histograms, tag, time);
         }
     }
 }
 
-fn add_blocked(histograms: &mut [LogLinear], word: u64) {
-    for group in of_blocked((word >> 4 & 15) as usize, (word & 15) as usize) {
-        histograms[(group - BLOCKED) as usize].add(word >> 8);
+fn add_blocked(histograms: &mut [LogLinear], tag: u32, time: u64) {
+    for group in of_blocked((tag >> 4) as usize, (tag & 15) as usize) {
+        histograms[(group - BLOCKED) as usize].add(time);
     }
 }
 
@@ -347,168 +325,6 @@ impl WaitHistograms {
         }
         for (group, histogram) in merged {
             summaries[group as usize].take(&histogram, group < table.without_histogram);
-        }
-    }
-}
-
-/// One distribution's numbers.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Summary {
-    pub count: u64,
-    pub sum: u64,
-    pub min: u64,
-    pub max: u64,
-    /// For each of [`PER_MILLE`].
-    pub at: [Place; 4],
-    pub drawn: Option<Box<LogLinear>>,
-}
-
-/// Where the value of one rank lies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The value is at least this
-    pub low: u64,
-    /// and less than this much more: 1 when it is known exactly.
-    pub width: u64,
-    /// Values of the distribution that are less than `low`.
-    pub before: u64,
-    /// Values of the distribution in `low..low + width`; 0 when exact.
-    pub inside: u64,
-}
-
-impl Place {
-    pub fn exact(value: u64) -> Place {
-        Place { low: value, width: 1, before: 0, inside: 0 }
-    }
-}
-
-/// What the walk keeps of each distribution, small since it is touched for each value.
-#[derive(Clone, Copy, Default)]
-struct Tally {
-    met: u64,
-    /// The rank wanted next.
-    next_rank: u64,
-}
-
-/// Meets all values in rising order and notes those of the wanted ranks. The low `tag_bits` of
-/// each word say to which distributions it belongs: a position in `groups`.
-fn walk<const N: usize>(
-    words: &[u64],
-    tag_bits: u32,
-    groups: Vec<[GroupId; N]>,
-    summaries: &mut [Summary],
-    without_histogram: GroupId,
-) {
-    let mask = (1 << tag_bits) - 1;
-    let mut by_tag = vec![(0u64, 0u64); groups.len()];
-    for word in words {
-        let (count, sum) = &mut by_tag[(word & mask) as usize];
-        *count += 1;
-        *sum = sum.saturating_add(word >> tag_bits);
-    }
-    for (groups, (count, sum)) in groups.iter().zip(by_tag) {
-        for group in groups {
-            if let Some(summary) = summaries.get_mut(*group as usize) {
-                summary.count += count;
-                summary.sum = summary.sum.saturating_add(sum);
-            }
-        }
-    }
-    let mut tallies = vec![Tally::default(); summaries.len()];
-    let mut drawn: Vec<Option<Box<DrawnCounts>>> = Vec::new();
-    for (group, (tally, summary)) in tallies.iter_mut().zip(summaries.iter()).enumerate() {
-        // The first value is the smallest, and wanted as such.
-        tally.next_rank = 1;
-        if group < without_histogram as usize {
-            drawn.push((summary.count > 0).then(|| Box::new([0; DRAWN_BUCKETS])));
-        }
-    }
-    for word in words {
-        let value = word >> tag_bits;
-        let bucket = bucket_of(DRAWN_BITS, value);
-        for group in groups[(word & mask) as usize] {
-            let Some(tally) = tallies.get_mut(group as usize) else { continue };
-            tally.met += 1;
-            if let Some(Some(drawn)) = drawn.get_mut(group as usize) {
-                drawn[bucket] += 1;
-            }
-            if tally.met >= tally.next_rank {
-                meet(tally, value, &mut summaries[group as usize]);
-            }
-        }
-    }
-    for (summary, counts) in summaries.iter_mut().zip(drawn) {
-        // Distributions of the other walk have counts of their own already.
-        let Some(counts) = counts.filter(|c| c.iter().any(|count| *count > 0)) else { continue };
-        let mut histogram = LogLinear::new(DRAWN_BITS);
-        for (bucket, count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
-            histogram.add_counted(bucket, *count);
-        }
-        (histogram.count, histogram.sum) = (summary.count, summary.sum);
-        (histogram.min, histogram.max) = (summary.min, summary.max);
-        summary.drawn = Some(Box::new(histogram));
-    }
-}
-
-const DRAWN_BITS: u32 = 4;
-const DRAWN_BUCKETS: usize = 61 << DRAWN_BITS;
-type DrawnCounts = [u32; DRAWN_BUCKETS];
-
-/// The first value, that of a wanted rank, or the last value.
-#[cold]
-fn meet(tally: &mut Tally, value: u64, summary: &mut Summary) {
-    if tally.met == 1 {
-        summary.min = value;
-    }
-    if tally.met == summary.count {
-        summary.max = value;
-    }
-    // After the percentiles, the maximum is what is left to meet.
-    tally.next_rank = summary.count;
-    for (place, per_mille) in summary.at.iter_mut().zip(PER_MILLE) {
-        let wanted = rank(summary.count, per_mille);
-        if wanted == tally.met {
-            *place = Place::exact(value);
-        } else if wanted > tally.met {
-            tally.next_rank = tally.next_rank.min(wanted);
-        }
-    }
-}
-
-impl Summary {
-    fn take(&mut self, histogram: &LogLinear, draw: bool) {
-        (self.count, self.sum, self.min, self.max) =
-            (histogram.count, histogram.sum, histogram.min, histogram.max);
-        for (place, per_mille) in self.at.iter_mut().zip(PER_MILLE) {
-            if let Some((bucket, before)) = histogram.bucket_with_rank(rank(histogram.count, per_mille)) {
-                let (low, width) = bounds_of(histogram.sub_bits(), bucket);
-                *place = Place { low, width, before, inside: histogram.count_in(bucket) };
-            }
-        }
-        if draw && histogram.count > 0 {
-            let mut drawn = LogLinear::new(DRAWN_BITS.min(histogram.sub_bits()));
-            drawn.merge(histogram);
-            self.drawn = Some(Box::new(drawn));
-        }
-    }
-
-    /// The result's form.
-    pub fn to_distribution(&self) -> Distribution {
-        // The highest value a place allows: never below the truth, never above the maximum.
-        let value = |place: &Place| (place.low + (place.width - 1)).min(self.max).max(self.min);
-        Distribution {
-            count: self.count,
-            sum_ns: self.sum,
-            quantiles: (self.count > 0).then(|| Quantiles {
-                min_ns: self.min,
-                p50_ns: value(&self.at[0]),
-                p90_ns: value(&self.at[1]),
-                p99_ns: value(&self.at[2]),
-                p999_ns: value(&self.at[3]),
-                max_ns: self.max,
-                error_ns: self.at.iter().map(|p| p.width - 1).max().unwrap_or(0),
-            }),
-            histogram: self.drawn.as_ref().map(|d| d.to_histogram()),
         }
     }
 }

@@ -275,11 +275,10 @@ impl<'a> Rounds<'a> {
         let mut total = 0u64;
         loop {
             let mut bytes = self.spare.pop().unwrap_or_default();
-            bytes.clear();
-            bytes.extend_from_slice(&self.unpacked_rest);
-            self.unpacked_rest.clear();
-            let rest = bytes.len();
+            let rest = self.unpacked_rest.len();
             bytes.resize(rest + BLOCK, 0);
+            bytes[..rest].copy_from_slice(&self.unpacked_rest);
+            self.unpacked_rest.clear();
             let Some(unpacker) = &mut self.unpacker else { return };
             let mut output = OutBuffer::around(&mut bytes[rest..]);
             let before = input.pos;
@@ -369,7 +368,7 @@ impl<'a> Rounds<'a> {
         }
         self.free_blocks.push(block);
         if let Some(bytes) = bytes.and_then(|bytes| Rc::try_unwrap(bytes).ok())
-            && self.spare.len() < 8
+            && self.held_bytes + self.spare.len() * BLOCK < HELD_AT_MOST
         {
             self.spare.push(bytes);
         }

@@ -1,13 +1,13 @@
 //! The pages of one CPU, decoded one record at a time, ahead of what has been told.
 
-use std::sync::Arc;
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use trace::{Cpu, SourceError};
 
 use super::ring_page::{PageLayout, Step, step};
 use crate::{
     input::{Input, read_into, wrong},
-    unpack::unpack,
+    unpack::Unpacker,
 };
 
 /// Where one CPU's pages lie in the file.
@@ -52,6 +52,8 @@ pub(crate) struct CpuCursor {
     /// Chunks not yet read, where packed.
     chunks: Option<u32>,
     packed: Vec<u8>,
+    /// One for all CPUs.
+    unpacker: Rc<RefCell<Unpacker>>,
     /// Plain pages, and where in the file (for packed ones: the chunk) they are from.
     block: Vec<u8>,
     block_at: u64,
@@ -82,6 +84,7 @@ impl CpuCursor {
         layout: PageLayout,
         page_size: usize,
         block_bytes: usize,
+        unpacker: &Rc<RefCell<Unpacker>>,
     ) -> Result<CpuCursor, SourceError> {
         let mut next = extent.offset;
         let mut chunks = None;
@@ -101,6 +104,7 @@ impl CpuCursor {
             end: if chunks.is_some() { input.size() } else { extent.offset + extent.size },
             chunks,
             packed: Vec::new(),
+            unpacker: Rc::clone(unpacker),
             block: Vec::new(),
             block_at: next,
             block_size: (block_bytes / page_size).max(1) * page_size,
@@ -283,7 +287,9 @@ impl CpuCursor {
         }
         self.packed.resize(packed as usize, 0);
         read_into(&*self.input, self.next + 8, &mut self.packed, "a packed chunk")?;
-        unpack(&self.packed, unpacked, &mut self.block)
+        let unpacker = &mut *self.unpacker.borrow_mut();
+        unpacker
+            .unpack(&self.packed, unpacked, &mut self.block)
             .map_err(|reason| wrong(&*self.input, self.next, reason))?;
         self.next += 8 + packed;
         Ok(())

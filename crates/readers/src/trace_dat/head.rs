@@ -12,7 +12,7 @@ use super::{
 use crate::{
     input::{Input, read_exactly, wrong},
     scan::Scan,
-    unpack::unpack,
+    unpack::Unpacker,
 };
 
 /// What was learnt before reading pages.
@@ -82,7 +82,9 @@ impl Section {
             wrong(input, self.offset, format!("a packed section of {packed} bytes in one of {}", self.size))
         })?;
         let mut out = Vec::new();
-        unpack(content, unpacked, &mut out).map_err(|reason| wrong(input, self.offset, reason))?;
+        Unpacker::default()
+            .unpack(content, unpacked, &mut out)
+            .map_err(|reason| wrong(input, self.offset, reason))?;
         Ok(out)
     }
 }

@@ -13,7 +13,7 @@ mod version_7;
 mod names;
 mod parts;
 
-use std::{ops::ControlFlow, path::Path, sync::Arc};
+use std::{ops::ControlFlow, path::Path, rc::Rc, sync::Arc};
 
 use trace::{
     At, ClockKind, Cpu, Endian, Item, Loss, Nanos, Sink, Source, SourceError, Tid, TraceInfo,
@@ -203,12 +203,13 @@ impl Source for TraceDat {
         self.info.problems.truncate(self.problems_at_open);
         let block = BLOCK_BUDGET / self.extents.len().max(1);
         let block = block.clamp(64 << 10, 512 << 10);
+        let unpacker = Rc::default();
         let mut cursors = Vec::new();
         let mut heap = MergeHeap::new();
         let mut failed: Option<SourceError> = None;
         for (at, extent) in self.extents.iter().enumerate() {
             let input = Arc::clone(&self.files[extent.file as usize]);
-            let opened = CpuCursor::new(input, *extent, self.layout, self.page_size, block);
+            let opened = CpuCursor::new(input, *extent, self.layout, self.page_size, block, &unpacker);
             let opened = opened.and_then(|mut cursor| {
                 let any = cursor.advance()?;
                 Ok((cursor, any))
