@@ -38,9 +38,8 @@ impl<K: Copy + Ord> MergeHeap<K> {
 
     /// Gives the stream on top another key.
     pub(crate) fn replace_top(&mut self, key: K) {
-        if let Some(top) = self.keys.first_mut() {
-            *top = key;
-            self.sift_down();
+        if !self.keys.is_empty() {
+            self.sift_down(key);
         }
     }
 
@@ -48,28 +47,28 @@ impl<K: Copy + Ord> MergeHeap<K> {
     pub(crate) fn pop(&mut self) -> Option<K> {
         let top = self.top()?;
         let last = self.keys.pop()?;
-        if let Some(first) = self.keys.first_mut() {
-            *first = last;
-            self.sift_down();
+        if !self.keys.is_empty() {
+            self.sift_down(last);
         }
         Some(top)
     }
 
-    fn sift_down(&mut self) {
+    /// Puts `key` where it belongs, from the top down.
+    #[inline]
+    fn sift_down(&mut self, key: K) {
         let mut at = 0;
-        loop {
-            let left = 2 * at + 1;
-            let Some(&left_key) = self.keys.get(left) else { return };
-            let (child, key) = match self.keys.get(left + 1) {
-                Some(&right_key) if right_key < left_key => (left + 1, right_key),
-                _ => (left, left_key),
+        while let Some(&left) = self.keys.get(2 * at + 1) {
+            let (child, smaller) = match self.keys.get(2 * at + 2) {
+                Some(&right) if right < left => (2 * at + 2, right),
+                _ => (2 * at + 1, left),
             };
-            if self.keys[at] <= key {
-                return;
+            if key <= smaller {
+                break;
             }
-            self.keys.swap(at, child);
+            self.keys[at] = smaller;
             at = child;
         }
+        self.keys[at] = key;
     }
 }
 

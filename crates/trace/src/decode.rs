@@ -35,6 +35,13 @@ impl Decoder {
         decoder
     }
 
+    /// How to read records of a format, and the table for its strings; `None` for kinds that
+    /// lotse does not type.
+    #[inline]
+    pub fn binding(&mut self, format: FormatIndex) -> Option<(&Binding, &mut Strings)> {
+        Some((self.bindings.get(format.0 as usize)?.as_ref()?, &mut self.strings))
+    }
+
     /// The typed event of a record; `None` for kinds that lotse does not type, and for
     /// records too short (which are counted).
     #[inline]

@@ -52,22 +52,34 @@ macro_rules! events {
             }
         }
 
-        /// How to read records of one format as an [`Event`].
+        /// How to read records of one format as an [`Event`], by its kind.
         #[derive(Clone, Debug)]
-        pub struct Binding(Plan);
-
-        #[derive(Clone, Debug)]
-        enum Plan {
-            $($kind(Box<plan::$kind>),)*
+        pub enum Binding {
+            $($(#[doc = $doc])* $kind(Box<plan::$kind>),)*
         }
 
-        #[allow(missing_docs, non_snake_case)]
-        mod plan {
+        /// Formats bound to kinds of events: where each field is, to read some fields and
+        /// leave the others.
+        pub mod plan {
             use super::*;
             $(
+                $(#[doc = $doc])*
                 #[derive(Clone, Debug)]
                 pub struct $kind {
-                    $(pub $field: Option<<$type as FieldValue>::Plan>,)*
+                    $($(#[doc = $field_doc])* pub $field: Option<<$type as FieldValue>::Plan>,)*
+                }
+
+                impl $kind {
+                    $(
+                        $(#[doc = $field_doc])*
+                        #[inline(always)]
+                        pub fn $field(&self, record: &[u8], strings: &mut Strings) -> Option<$type> {
+                            match &self.$field {
+                                Some(field) => <$type as FieldValue>::read(field, record, strings),
+                                None => events!(@default $($default)?),
+                            }
+                        }
+                    )*
                 }
             )*
         }
@@ -81,7 +93,7 @@ macro_rules! events {
                 };
                 $(
                     if $(known($system, $name))||+ {
-                        return Ok(Some(Binding(Plan::$kind(Box::new(plan::$kind {
+                        return Ok(Some(Binding::$kind(Box::new(plan::$kind {
                             $($field: {
                                 let found = None
                                     $(.or_else(|| format.field($alias)))+
@@ -93,7 +105,7 @@ macro_rules! events {
                                 }
                                 found
                             },)*
-                        })))));
+                        }))));
                     }
                 )*
                 Ok(None)
@@ -101,26 +113,22 @@ macro_rules! events {
 
             /// The kind this binding reads.
             pub fn kind(&self) -> EventKind {
-                match &self.0 { $(Plan::$kind(_) => EventKind::$kind,)* }
+                match self { $(Binding::$kind(_) => EventKind::$kind,)* }
             }
 
             /// Reads a record; `None` when it is too short for its format.
             #[inline]
             pub fn read(&self, record: &[u8], strings: &mut Strings) -> Option<Event> {
-                let _ = &strings;
-                match &self.0 {
-                    $(Plan::$kind(plan) => Some(Event::$kind($kind {
-                        $($field: match &plan.$field {
-                            Some(field) => <$type as FieldValue>::read(field, record, strings)?,
-                            None => events!(@default $($default)?),
-                        },)*
+                match self {
+                    $(Binding::$kind(plan) => Some(Event::$kind($kind {
+                        $($field: plan.$field(record, strings)?,)*
                     })),)*
                 }
             }
         }
     };
-    (@default $default:expr) => { $default };
-    (@default) => { return None };
+    (@default $default:expr) => { Some($default) };
+    (@default) => { None };
 }
 
 events! {

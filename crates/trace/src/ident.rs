@@ -58,6 +58,13 @@ impl Comm {
         Comm((word & mask).to_le_bytes())
     }
 
+    /// Whether this is the name in an event's array, by a comparison alone. `false` says little:
+    /// behind the NUL of the array may be remains of another name.
+    #[inline]
+    pub fn is_array(&self, bytes: &[u8; 16]) -> bool {
+        self.0 == *bytes
+    }
+
     /// The name's bytes, without NULs.
     pub fn as_bytes(&self) -> &[u8] {
         let length = self.0.iter().position(|&b| b == 0).unwrap_or(16);
@@ -67,6 +74,31 @@ impl Comm {
     /// Whether the name is empty, as it is where a trace did not carry one.
     pub fn is_empty(&self) -> bool {
         self.0[0] == 0
+    }
+}
+
+/// A thread's name where it lies in a record: mostly it is the one that is known already.
+#[derive(Clone, Copy, Debug)]
+pub enum RecordedComm<'r> {
+    /// In an array, behind whose first NUL anything may be.
+    Array(&'r [u8; 16]),
+    /// Bytes without NUL.
+    Text(&'r [u8]),
+}
+
+impl RecordedComm<'_> {
+    /// Whether it is this name for certain.
+    #[inline]
+    pub fn is(&self, comm: &Comm) -> bool {
+        matches!(self, RecordedComm::Array(bytes) if comm.is_array(bytes))
+    }
+
+    /// The name.
+    pub fn comm(&self) -> Comm {
+        match self {
+            RecordedComm::Array(bytes) => Comm::from_array(**bytes),
+            RecordedComm::Text(bytes) => Comm::new(bytes),
+        }
     }
 }
 

@@ -3,15 +3,18 @@
 use std::ops::ControlFlow;
 
 use trace::{
-    At, Event, EventKind, Item, Sink, Source, SourceError,
+    At, Event, EventKind, Item, Sink, Source, SourceError, Tid,
     decode::Decoder,
+    event::Binding,
+    field::recorded_comm,
     info::TraceInfo,
     stream::{FormatIndex, TaskChange},
+    strings::Strings,
 };
 
 use super::{
     assemble::{self, Told},
-    machine::{Beginning, Machine, Output, Woken},
+    machine::{Beginning, Machine, Named, Output, Switch, Woken},
     options::SchedOptions,
     reason::Syscalls,
     refine::Refiner,
@@ -123,99 +126,17 @@ impl<O: Output> Follower<O> {
     }
 
     #[inline]
-    fn event(&mut self, at: &At, format: FormatIndex, record: &[u8], process: Option<trace::Tid>) {
+    fn event(&mut self, at: &At, format: FormatIndex, record: &[u8], process: Option<Tid>) {
         let Some(cpu) = self.machine.arrive(at) else { return };
         if self.skip.get(format.0 as usize).copied().unwrap_or(true) {
             return;
         }
-        // Matched where it lies: copying what has just been written in pieces is slow.
-        let event = self.decoder.decode(format, record);
-        let Some(event) = &event else { return };
-        let machine = &mut self.machine;
-        let now = at.time.0;
-        let kind = match event {
-            Event::SchedSwitch(e) => {
-                machine.switch(cpu, at, e, process);
-                EventKind::SchedSwitch
-            }
-            Event::SchedWaking(e) => {
-                machine.woken(
-                    cpu,
-                    at,
-                    &Woken { tid: e.tid, comm: &e.comm, prio: e.prio, target: e.target_cpu },
-                    StartedBy::Waking,
-                );
-                EventKind::SchedWaking
-            }
-            Event::SchedWakeup(e) => {
-                machine.woken(
-                    cpu,
-                    at,
-                    &Woken { tid: e.tid, comm: &e.comm, prio: e.prio, target: e.target_cpu },
-                    StartedBy::Wakeup,
-                );
-                EventKind::SchedWakeup
-            }
-            Event::SchedWakeupNew(e) => {
-                machine
-                    .woken_new(at, &Woken { tid: e.tid, comm: &e.comm, prio: e.prio, target: e.target_cpu });
-                EventKind::SchedWakeupNew
-            }
-            Event::SchedMigrateTask(e) => {
-                machine.migrate(at, e);
-                EventKind::SchedMigrateTask
-            }
-            Event::SchedProcessFork(e) => {
-                machine.fork(at, e);
-                EventKind::SchedProcessFork
-            }
-            Event::SchedProcessExec(e) => {
-                machine.exec(at, e);
-                EventKind::SchedProcessExec
-            }
-            Event::SchedProcessExit(e) => {
-                machine.exit(at, e);
-                EventKind::SchedProcessExit
-            }
-            Event::SchedProcessFree(e) => {
-                machine.free(at, e);
-                EventKind::SchedProcessFree
-            }
-            Event::TaskRename(e) => {
-                machine.rename(at, e);
-                EventKind::TaskRename
-            }
-            Event::IrqHandlerEntry(_) => {
-                machine.irq(cpu, now, true);
-                EventKind::IrqHandlerEntry
-            }
-            Event::IrqHandlerExit(_) => {
-                machine.irq(cpu, now, false);
-                EventKind::IrqHandlerExit
-            }
-            Event::SoftirqEntry(_) => {
-                machine.softirq(cpu, now, true);
-                EventKind::SoftirqEntry
-            }
-            Event::SoftirqExit(_) => {
-                machine.softirq(cpu, now, false);
-                EventKind::SoftirqExit
-            }
-            Event::SysEnter(e) => {
-                machine.inside(cpu, Inside::Syscall(e.number));
-                EventKind::SysEnter
-            }
-            Event::SysExit(_) => {
-                machine.inside(cpu, Inside::User { faulted: false });
-                EventKind::SysExit
-            }
-            Event::PageFaultUser(_) => {
-                machine.inside(cpu, Inside::User { faulted: true });
-                EventKind::PageFaultUser
-            }
-            _ => return,
-        };
-        self.used[kind as usize] += 1;
+        let Some((binding, strings)) = self.decoder.binding(format) else { return };
+        match take(&mut self.machine, cpu, at, binding, record, strings, process) {
+            Some(true) => self.used[binding.kind() as usize] += 1,
+            Some(false) => {}
+            None => self.decoder.short_records += 1,
+        }
     }
 
     fn task(&mut self, at: &At, change: TaskChange<'_>) {
@@ -243,6 +164,78 @@ impl<O: Output> Follower<O> {
             error: error.map(|e| e.to_string()),
         }
     }
+}
+
+/// Reads what the machine wants to know of an event, and tells it. Whether it took it; `None`
+/// when the record is too short.
+#[inline(always)]
+fn take<O: Output>(
+    machine: &mut Machine<O>,
+    cpu: u16,
+    at: &At,
+    binding: &Binding,
+    record: &[u8],
+    strings: &mut Strings,
+    process: Option<Tid>,
+) -> Option<bool> {
+    let now = at.time.0;
+    /// A thread by its three fields, whose names differ from event to event.
+    macro_rules! named {
+        ($plan:ident, $tid:ident, $comm:ident, $prio:ident) => {
+            Named {
+                tid: $plan.$tid(record, strings)?,
+                comm: recorded_comm($plan.$comm.as_ref()?, record)?,
+                prio: $plan.$prio(record, strings)?,
+            }
+        };
+    }
+    match binding {
+        Binding::SchedSwitch(plan) => {
+            let switch = Switch {
+                prev: named!(plan, prev_tid, prev_comm, prev_prio),
+                prev_state: plan.prev_state(record, strings)?,
+                next: named!(plan, next_tid, next_comm, next_prio),
+            };
+            machine.switch(cpu, at, &switch, process);
+        }
+        Binding::SchedWaking(plan) => {
+            let thread = named!(plan, tid, comm, prio);
+            let woken = Woken { thread, target: plan.target_cpu(record, strings)? };
+            machine.woken(cpu, at, &woken, StartedBy::Waking);
+        }
+        Binding::SchedWakeup(plan) => {
+            let thread = named!(plan, tid, comm, prio);
+            let woken = Woken { thread, target: plan.target_cpu(record, strings)? };
+            machine.woken(cpu, at, &woken, StartedBy::Wakeup);
+        }
+        Binding::SchedWakeupNew(plan) => {
+            let thread = named!(plan, tid, comm, prio);
+            machine.woken_new(at, &Woken { thread, target: plan.target_cpu(record, strings)? });
+        }
+        Binding::IrqHandlerEntry(_) => machine.irq(cpu, now, true),
+        Binding::IrqHandlerExit(_) => machine.irq(cpu, now, false),
+        Binding::SoftirqEntry(_) => machine.softirq(cpu, now, true),
+        Binding::SoftirqExit(_) => machine.softirq(cpu, now, false),
+        Binding::SysEnter(plan) => machine.inside(cpu, Inside::Syscall(plan.number(record, strings)?)),
+        Binding::SysExit(_) => machine.inside(cpu, Inside::User { faulted: false }),
+        Binding::PageFaultUser(_) => machine.inside(cpu, Inside::User { faulted: true }),
+        seldom => return take_seldom(machine, at, &seldom.read(record, strings)?),
+    }
+    Some(true)
+}
+
+/// The life of threads.
+fn take_seldom<O: Output>(machine: &mut Machine<O>, at: &At, event: &Event) -> Option<bool> {
+    match event {
+        Event::SchedMigrateTask(event) => machine.migrate(at, event),
+        Event::SchedProcessFork(event) => machine.fork(at, event),
+        Event::SchedProcessExec(event) => machine.exec(at, event),
+        Event::SchedProcessExit(event) => machine.exit(at, event),
+        Event::SchedProcessFree(event) => machine.free(at, event),
+        Event::TaskRename(event) => machine.rename(at, event),
+        _ => return Some(false),
+    }
+    Some(true)
 }
 
 /// Whether the machine takes events of this kind.
@@ -275,21 +268,22 @@ impl<O: Output> Sink for Follower<O> {
     fn item(&mut self, item: Item<'_>) -> ControlFlow<()> {
         // Side records about threads are no events.
         self.items += u64::from(matches!(item, Item::Event { .. } | Item::Sample { .. }));
-        match item {
+        // Matched where it lies: copying what has just been written in pieces is slow.
+        match &item {
             Item::Event { at, format, record, sample } => {
                 if self.machine.is_past(at.time) {
                     return ControlFlow::Break(());
                 }
-                self.event(&at, format, record, sample.and_then(|s| s.process));
+                self.event(at, *format, record, sample.and_then(|s| s.process));
             }
             Item::Sample { at, .. } => {
                 if self.machine.is_past(at.time) {
                     return ControlFlow::Break(());
                 }
-                self.machine.arrive(&at);
+                self.machine.arrive(at);
             }
-            Item::Task { at, change } => self.task(&at, change),
-            Item::Lost(loss) => self.machine.lost(&loss),
+            Item::Task { at, change } => self.task(at, *change),
+            Item::Lost(loss) => self.machine.lost(loss),
         }
         ControlFlow::Continue(())
     }

@@ -84,7 +84,7 @@ struct Scratch {
 
 impl Scratch {
     fn summarize(&mut self, kept: &Kept, tags: &[(GroupId, u32)], summary: &mut Summary, draw: bool) {
-        let mut histogram = LogLinear::new(if draw { FINE } else { 0 });
+        let mut histogram = LogLinear::new(if draw { FINE } else { 1 });
         if tags.iter().map(|(_, tag)| kept.count(*tag)).sum::<u64>() <= FEW {
             self.values.clear();
             for (_, tag) in tags {
@@ -105,12 +105,9 @@ impl Scratch {
             kept.count_into(*tag, &mut histogram);
         }
         summary.take(&histogram, draw);
-        for at in 0..PER_MILLE.len() {
-            let place = summary.at[at];
-            if place.width > 1 {
-                let wanted = rank(summary.count, PER_MILLE[at]) - place.before;
-                summary.at[at] = Place::exact(self.value_of_rank(kept, tags, place, wanted));
-            }
+        for (place, per_mille) in summary.at.iter_mut().zip(PER_MILLE).filter(|(place, _)| place.width > 1) {
+            let wanted = rank(summary.count, per_mille) - place.before;
+            *place = Place::exact(self.value_of_rank(kept, tags, *place, wanted));
         }
     }
 

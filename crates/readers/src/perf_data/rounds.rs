@@ -409,6 +409,8 @@ impl<'a> Rounds<'a> {
             }
             let bound =
                 self.heap.runner_up().unwrap_or((u64::MAX, u32::MAX, 0)).min((limit, u32::MAX, u32::MAX));
+            // Of records with the bound's time, only runs that stand before the bound's go first.
+            let last = bound.0.saturating_sub(u64::from((arrived, index) > (bound.1, bound.2)));
             let mut run = self.runs[index as usize];
             let bytes = match self.bytes_of(run.block) {
                 Ok(bytes) => bytes,
@@ -425,7 +427,7 @@ impl<'a> Rounds<'a> {
                 if kind < record::FIRST_OF_RECORDER {
                     // What has no time of its own goes with what is before it.
                     time = self.layouts.time(kind, record).unwrap_or(time);
-                    if (time, arrived, index) > bound {
+                    if time > last {
                         done = false;
                         break;
                     }

@@ -202,7 +202,8 @@ impl Source for TraceDat {
     fn stream(&mut self, sink: &mut dyn Sink) -> Result<(), SourceError> {
         self.info.problems.truncate(self.problems_at_open);
         let block = BLOCK_BUDGET / self.extents.len().max(1);
-        let block = block.clamp(64 << 10, 512 << 10);
+        // Little enough that a block is still in the cache when its last record is told.
+        let block = block.clamp(64 << 10, 128 << 10);
         let unpacker = Rc::default();
         let mut cursors = Vec::new();
         let mut heap = MergeHeap::new();

@@ -5,7 +5,7 @@ use trace::{
     event::{SchedProcessExec, SchedProcessExit, SchedProcessFork, SchedProcessFree, TaskRename},
 };
 
-use super::{Discard, LATE_WAKEUP, Machine, Output};
+use super::{Discard, LATE_WAKEUP, Machine, Named, Output};
 use crate::sched::{
     cpus::CPU_LIMIT,
     threads::{NO_ENTRY, Phase, Slot, Threads, WokenBy},
@@ -185,11 +185,15 @@ impl<O: Output> Machine<O> {
         thread.is_ksoftirqd = comm.as_bytes().starts_with(b"ksoftirqd/");
     }
 
+    /// What an event says of a thread besides what happens to it.
     #[inline]
-    pub(super) fn priority(&mut self, slot: Slot, prio: i32) {
+    pub(super) fn seen(&mut self, slot: Slot, named: &Named<'_>) {
         let thread = &mut self.threads.list[slot as usize];
-        thread.prio = prio.clamp(-1, 200) as i16;
+        thread.prio = named.prio.clamp(-1, 200) as i16;
         thread.has_prio = true;
+        if !named.comm.is(&thread.comm) {
+            self.name(slot, &named.comm.comm());
+        }
     }
 
     /// `sched_process_exec`: a thread other than the leader takes the leader's number.

@@ -15,7 +15,7 @@ mod interrupts;
 mod waking;
 mod switching;
 
-use trace::{At, Comm, Cpu, Loss, Nanos, TaskState, Tid};
+use trace::{At, Comm, Cpu, Loss, Nanos, TaskState, Tid, ident::RecordedComm};
 
 use super::{
     beside::Beside,
@@ -53,12 +53,25 @@ pub(crate) trait Output {
     fn folded(&mut self, _serial: u32) {}
 }
 
-/// A thread that is woken, as the event names it.
-pub(crate) struct Woken<'e> {
+/// A thread as an event names it.
+#[derive(Clone, Copy)]
+pub(crate) struct Named<'r> {
     pub tid: Tid,
-    pub comm: &'e Comm,
+    pub comm: RecordedComm<'r>,
     pub prio: i32,
+}
+
+/// A thread that is woken, and for which CPU.
+pub(crate) struct Woken<'r> {
+    pub thread: Named<'r>,
     pub target: Cpu,
+}
+
+/// Who leaves a CPU, why, and who comes.
+pub(crate) struct Switch<'r> {
+    pub prev: Named<'r>,
+    pub prev_state: TaskState,
+    pub next: Named<'r>,
 }
 
 /// Why an interval cannot be counted.

@@ -1,8 +1,8 @@
 //! A context switch: who leaves and to what, who comes and how long it waited.
 
-use trace::{At, TaskState, Tid, event::SchedSwitch};
+use trace::{At, TaskState, Tid};
 
-use super::{Discard, Machine, Output, Trust};
+use super::{Discard, Machine, Output, Switch, Trust};
 use crate::sched::{
     cpus::Current,
     reason::Syscalls,
@@ -13,32 +13,31 @@ use crate::sched::{
 impl<O: Output> Machine<O> {
     /// A CPU goes from one thread to the next. `process` is that of the thread that leaves.
     #[inline]
-    pub fn switch(&mut self, cpu: u16, at: &At, event: &SchedSwitch, process: Option<Tid>) {
+    pub fn switch(&mut self, cpu: u16, at: &At, event: &Switch<'_>, process: Option<Tid>) {
         let now = at.time.0;
         if let Some(tid) = at.tid
             && tid.0 > 0
             && self.trust != Trust::No
         {
-            self.trust = if tid == event.prev_tid { Trust::Yes } else { Trust::No };
+            self.trust = if tid == event.prev.tid { Trust::Yes } else { Trust::No };
         }
         if now >= self.window.0 {
             self.cpus.list[cpu as usize].switches += 1;
         }
         let held = self.cpus.take_held(cpu, now);
         if held > 0 {
-            self.charge(cpu, event.prev_tid, held);
+            self.charge(cpu, event.prev.tid, held);
         }
         let prev = self.leave(cpu, now, event);
         if let (Some(slot), Some(process), Trust::Yes) = (prev, process, self.trust) {
             self.threads.list[slot as usize].process = Some(process);
         }
-        let next = event.next_tid;
+        let next = event.next.tid;
         if next == Tid::IDLE {
             self.set_current(cpu, Current::Idle, now);
         } else if Threads::valid(next) {
             let slot = self.owner(next, now);
-            self.name(slot, &event.next_comm);
-            self.priority(slot, event.next_prio);
+            self.seen(slot, &event.next);
             self.enter(slot, cpu, now);
             self.set_current(cpu, Current::Thread(slot), now);
         } else {
@@ -61,22 +60,22 @@ impl<O: Output> Machine<O> {
 
     /// The first half of a switch: who leaves, and to what.
     #[inline]
-    pub(super) fn leave(&mut self, cpu: u16, now: u64, event: &SchedSwitch) -> Option<Slot> {
+    pub(super) fn leave(&mut self, cpu: u16, now: u64, event: &Switch<'_>) -> Option<Slot> {
         let current = self.cpus.list[cpu as usize].current;
         let never = current == Current::Never;
         let state = &mut self.cpus.list[cpu as usize];
         (state.hard, state.soft) = (0, false);
-        if !Threads::valid(event.prev_tid) {
+        if !Threads::valid(event.prev.tid) {
             match current {
                 Current::Never => self.set_current(cpu, Current::Idle, now),
                 Current::Thread(_) => self.gap(cpu, now),
                 Current::Idle | Current::Unknown => {}
             }
-            self.impossible += u64::from(event.prev_tid != Tid::IDLE);
+            self.impossible += u64::from(event.prev.tid != Tid::IDLE);
             self.cpus.account(cpu, now);
             return None;
         }
-        let slot = self.owner(event.prev_tid, now);
+        let slot = self.owner(event.prev.tid, now);
         if current != Current::Thread(slot) {
             if matches!(current, Current::Thread(_) | Current::Idle) {
                 self.gap(cpu, now);
@@ -88,8 +87,7 @@ impl<O: Output> Machine<O> {
         }
         self.cpus.account(cpu, now);
         self.run_until(slot, now);
-        self.name(slot, &event.prev_comm);
-        self.priority(slot, event.prev_prio);
+        self.seen(slot, &event.prev);
         let in_window = now >= self.window.0;
         let thread = &mut self.threads.list[slot as usize];
         thread.ran_unwoken_at = 0;

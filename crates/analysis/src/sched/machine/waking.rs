@@ -2,7 +2,7 @@
 
 use trace::{At, TaskState, Tid};
 
-use super::{Discard, LATE_WAKEUP, Machine, Output, Woken};
+use super::{Discard, LATE_WAKEUP, Machine, Named, Output, Woken};
 use crate::sched::{
     cpus::Current,
     result::{BlockReason, WaitCause},
@@ -13,16 +13,15 @@ impl<O: Output> Machine<O> {
     /// `sched_waking`, or `sched_wakeup`.
     #[inline]
     pub fn woken(&mut self, cpu: u16, at: &At, woken: &Woken<'_>, by: StartedBy) {
-        let &Woken { tid, comm, prio, target: target_cpu } = woken;
+        let Named { tid, .. } = woken.thread;
         let now = at.time.0;
         if !Threads::valid(tid) {
             self.impossible += u64::from(tid != Tid::IDLE);
             return;
         }
-        let queue = self.target(target_cpu);
+        let queue = self.target(woken.target);
         let slot = self.owner(tid, now);
-        self.name(slot, comm);
-        self.priority(slot, prio);
+        self.seen(slot, &woken.thread);
         let owed = self.threads.list[slot as usize].owes_wakeup;
         self.threads.list[slot as usize].owes_wakeup = by == StartedBy::Waking;
         match self.threads.list[slot as usize].phase {
@@ -140,19 +139,18 @@ impl<O: Output> Machine<O> {
 
     /// `sched_wakeup_new`.
     pub fn woken_new(&mut self, at: &At, woken: &Woken<'_>) {
-        let &Woken { tid, comm, prio, target: target_cpu } = woken;
+        let Named { tid, .. } = woken.thread;
         let now = at.time.0;
         if !Threads::valid(tid) {
             self.impossible += 1;
             return;
         }
-        let queue = self.target(target_cpu);
+        let queue = self.target(woken.target);
         let slot = match self.threads.find(tid) {
             Some(slot) if self.threads.list[slot as usize].phase == Phase::Made => slot,
             _ => self.newborn(tid, now),
         };
-        self.name(slot, comm);
-        self.priority(slot, prio);
+        self.seen(slot, &woken.thread);
         self.threads.list[slot as usize].owes_wakeup = false;
         self.begin_wait(slot, now, WaitCause::New, StartedBy::WakeupNew, queue);
     }
