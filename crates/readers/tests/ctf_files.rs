@@ -39,6 +39,26 @@ fn counts_are_those_stated() {
     }
 }
 
+/// LTTng's events of forks tell the process as well as the thread, each 8000 threads of one here.
+#[test]
+fn what_is_forked_is_a_thread() {
+    let Some(traces) = foreign_traces() else { skipped!("no foreign trace files here") };
+    let mut source = open_path(&traces.join("ctf/many-threads")).unwrap();
+    let mut decoder = Decoder::new(source.info());
+    let mut children = std::collections::BTreeSet::new();
+    source
+        .stream(&mut |item: Item<'_>| {
+            if let Item::Event { format, record, .. } = item
+                && let Some(Event::SchedProcessFork(fork)) = decoder.decode(format, record)
+            {
+                children.insert(fork.child_tid);
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(children.len(), 8003);
+}
+
 /// Small cases of babeltrace's tests: how many events babeltrace 2.0.4 reads of each.
 #[test]
 fn babeltraces_own_cases() {

@@ -103,6 +103,29 @@ fn losses_are_counted_once() {
     assert!(found.losses.intervals > 30, "most losses have their place: {}", found.losses.intervals);
 }
 
+/// LOST records stand behind the loss, mostly a round later.
+#[test]
+fn losses_are_told_where_they_begin() {
+    let Some(traces) = foreign_traces() else { skipped!("no foreign trace files here") };
+    let mut source = unpacked(&traces.join("own/lossy.perf.data.zst"));
+    let mut latest = trace::Nanos(0);
+    let (mut in_time, mut late) = (0, Vec::new());
+    source
+        .stream(&mut |item: Item<'_>| {
+            match item {
+                Item::Event { at, .. } | Item::Sample { at, .. } => latest = latest.max(at.time),
+                // Totals that are told last have no other place.
+                Item::Lost(loss) if latest <= loss.from => in_time += 1,
+                Item::Lost(loss) => late.push((loss, latest)),
+                Item::Task { .. } => {}
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let at_the_end = late.iter().filter(|(loss, _)| loss.to == latest).count();
+    assert!(in_time > 30 && late.len() == at_the_end, "{in_time} in time, late: {late:?}");
+}
+
 #[test]
 fn a_sample_without_size_is_refused() {
     let Some(traces) = foreign_traces() else { skipped!("no foreign trace files here") };

@@ -1,7 +1,8 @@
 //! The kinds of events that lotse understands, each declared once.
 //!
 //! A declaration gives the kernel's name, a sentence, and the fields that analyses
-//! use with the names they have had (`a | b`: the first that the format has). From it
+//! use with the names they have had (`a | b`: the first that the format has; LTTng gives some
+//! events a `tid`, which is the thread, besides a `pid`, which is there the process). From it
 //! come the struct, the [`Event`] variant and the binding of formats to it. To add a
 //! kind, add its declaration here; nothing else.
 
@@ -137,7 +138,7 @@ events! {
         /// Name of the thread that leaves.
         prev_comm: Comm = "prev_comm";
         /// The thread that leaves.
-        prev_tid: Tid = "prev_pid" | "prev_tid";
+        prev_tid: Tid = "prev_tid" | "prev_pid";
         /// Its priority (0–99 real-time, 100–139 normal, -1 deadline).
         prev_prio: i32 = "prev_prio";
         /// Why it leaves.
@@ -145,7 +146,7 @@ events! {
         /// Name of the thread that comes.
         next_comm: Comm = "next_comm";
         /// The thread that comes.
-        next_tid: Tid = "next_pid" | "next_tid";
+        next_tid: Tid = "next_tid" | "next_pid";
         /// Its priority.
         next_prio: i32 = "next_prio";
     }
@@ -154,7 +155,7 @@ events! {
         /// Name of the thread that is woken.
         comm: Comm = "comm";
         /// The thread that is woken.
-        tid: Tid = "pid" | "tid";
+        tid: Tid = "tid" | "pid";
         /// Its priority.
         prio: i32 = "prio";
         /// The CPU it was last on, or is meant for.
@@ -165,7 +166,7 @@ events! {
         /// Name of the thread that is woken.
         comm: Comm = "comm";
         /// The thread that is woken.
-        tid: Tid = "pid" | "tid";
+        tid: Tid = "tid" | "pid";
         /// Its priority.
         prio: i32 = "prio";
         /// The CPU whose run queue it is on.
@@ -176,7 +177,7 @@ events! {
         /// Name of the new thread.
         comm: Comm = "comm";
         /// The new thread.
-        tid: Tid = "pid" | "tid";
+        tid: Tid = "tid" | "pid";
         /// Its priority.
         prio: i32 = "prio";
         /// The CPU whose run queue it is on.
@@ -187,7 +188,7 @@ events! {
         /// Name of the thread that moves.
         comm: Comm = "comm";
         /// The thread that moves.
-        tid: Tid = "pid" | "tid";
+        tid: Tid = "tid" | "pid";
         /// Its priority.
         prio: i32 = "prio";
         /// From this CPU
@@ -200,7 +201,7 @@ events! {
         /// Name of the thread.
         comm: Comm = "comm";
         /// The thread.
-        tid: Tid = "pid" | "tid";
+        tid: Tid = "tid" | "pid";
         /// Nanoseconds run.
         runtime: u64 = "runtime";
     }
@@ -209,27 +210,27 @@ events! {
         /// Name of the maker.
         parent_comm: Comm = "parent_comm";
         /// The maker.
-        parent_tid: Tid = "parent_pid" | "parent_tid";
+        parent_tid: Tid = "parent_tid" | "parent_pid";
         /// Name of the made.
         child_comm: Comm = "child_comm";
         /// The made.
-        child_tid: Tid = "child_pid" | "child_tid";
+        child_tid: Tid = "child_tid" | "child_pid";
     }
     /// A process runs another program.
     SchedProcessExec = "sched":"sched_process_exec" {
         /// Path of the program.
         filename: StringId = "filename";
         /// The thread, from now on alone in its process.
-        tid: Tid = "pid" | "tid";
+        tid: Tid = "tid" | "pid";
         /// Its number before (differs when a thread other than the leader called exec).
-        old_tid: Tid = "old_pid" | "old_tid", else Tid(-1);
+        old_tid: Tid = "old_tid" | "old_pid", else Tid(-1);
     }
     /// A thread ends (it still runs for a little, then switches off for good).
     SchedProcessExit = "sched":"sched_process_exit" {
         /// Its name.
         comm: Comm = "comm";
         /// The thread.
-        tid: Tid = "pid" | "tid";
+        tid: Tid = "tid" | "pid";
         /// Its priority.
         prio: i32 = "prio";
     }
@@ -238,12 +239,12 @@ events! {
         /// Its name.
         comm: Comm = "comm";
         /// The thread.
-        tid: Tid = "pid" | "tid";
+        tid: Tid = "tid" | "pid";
     }
     /// A thread gets another name.
     TaskRename = "task":"task_rename" {
         /// The thread.
-        tid: Tid = "pid" | "tid";
+        tid: Tid = "tid" | "pid";
         /// Its name before.
         old_comm: Comm = "oldcomm";
         /// Its name from now on.

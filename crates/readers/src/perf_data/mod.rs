@@ -21,7 +21,7 @@ use self::{
     attribute::{Attribute, read as read_format},
     head::Head,
     record::Layouts,
-    rounds::{RecordSink, Rounds, Stop},
+    rounds::{MOST_CPUS, RecordSink, Rounds, Stop},
 };
 use crate::{
     input::{Input, wrong},
@@ -135,9 +135,6 @@ struct Teller<'a> {
     last_by_cpu: Vec<Option<Nanos>>,
     lost: LostCounts,
 }
-
-/// CPUs whose last times are kept; damaged files can name any.
-const MOST_CPUS: usize = 1 << 16;
 
 /// Losses as the two kinds of records tell them.
 ///

@@ -154,6 +154,13 @@ impl Layouts {
         self.numbers.u64(record, at)
     }
 
+    /// A sample's CPU; `None` of other records, and where it has none.
+    #[inline(always)]
+    pub(super) fn cpu_of_sample(&self, kind: u32, record: &[u8]) -> Option<u32> {
+        let layout = self.same.as_ref().filter(|layout| kind == SAMPLE && layout.cpu != 0)?;
+        self.numbers.u32(record, layout.cpu as usize)
+    }
+
     /// A side record's CPU, by its tail.
     pub(super) fn tail_cpu(&self, record: &[u8]) -> Option<u32> {
         let layout = self.tail(record);

@@ -42,6 +42,9 @@ type Flow<T> = ControlFlow<Stop, T>;
 /// blocks are still in the cache when their records are told.
 const BLOCK: usize = 128 << 10;
 
+/// CPUs whose last times are kept; damaged files can name any.
+pub(super) const MOST_CPUS: usize = 1 << 16;
+
 /// Bytes of blocks held before plain ones are dropped.
 const HELD_AT_MOST: usize = 32 << 20;
 
@@ -84,6 +87,8 @@ pub(super) struct Rounds<'a> {
     heap: MergeHeap<(u64, u32, u32)>,
     arrived: u32,
     newest: u64,
+    /// By CPU: time of the last sample indexed.
+    last_by_cpu: Vec<u64>,
     /// The newest time at the end of the two rounds before this, the older one first.
     newest_before: [u64; 2],
     unpacker: Option<zstd::stream::raw::Decoder<'static>>,
@@ -116,6 +121,7 @@ impl<'a> Rounds<'a> {
             heap: MergeHeap::new(),
             arrived: 0,
             newest: 0,
+            last_by_cpu: Vec::new(),
             newest_before: [0; 2],
             unpacker: None,
             unpacked_rest: Vec::new(),
@@ -180,10 +186,18 @@ impl<'a> Rounds<'a> {
             let Some(record) = bytes.get(at..at + size) else { break };
             if kind < record::FIRST_OF_RECORDER {
                 if let Some(time) = self.layouts.time(kind, record) {
-                    if run_first.is_some() && time < run_last {
+                    let begins = self.begin_of_loss(kind, record);
+                    if (run_first.is_some() && time < run_last) || begins.is_some() {
                         self.end_run(block, run_start, at, run_first);
                         (run_start, run_first) = (at, None);
                     }
+                    if begins.is_some() {
+                        at += size;
+                        self.end_run(block, run_start, at, begins);
+                        run_start = at;
+                        continue;
+                    }
+                    self.note_sample(kind, record, time);
                     run_first.get_or_insert(time);
                     run_last = time;
                     self.newest = self.newest.max(time);
@@ -244,6 +258,30 @@ impl<'a> Rounds<'a> {
         self.release_if_done(block);
         drop(bytes);
         skip_to.unwrap_or(offset + at as u64)
+    }
+
+    #[inline]
+    fn note_sample(&mut self, kind: u32, record: &[u8], time: u64) {
+        let Some(cpu) = self.layouts.cpu_of_sample(kind, record) else { return };
+        match self.last_by_cpu.get_mut(cpu as usize) {
+            Some(last) => *last = time,
+            None if (cpu as usize) < MOST_CPUS => {
+                self.last_by_cpu.resize(cpu as usize + 1, 0);
+                self.last_by_cpu[cpu as usize] = time;
+            }
+            None => {}
+        }
+    }
+
+    /// A LOST record stands behind the loss, often in the next round: there the ring had room
+    /// again. It is told where the loss begins, behind the last sample of its CPU.
+    #[inline]
+    fn begin_of_loss(&self, kind: u32, record: &[u8]) -> Option<u64> {
+        if kind != record::LOST {
+            return None;
+        }
+        let last = *self.last_by_cpu.get(self.layouts.tail_cpu(record)? as usize)?;
+        (last > 0).then_some(last)
     }
 
     fn keep_memory_bounded(&mut self, sink: &mut impl RecordSink) -> Flow<()> {
@@ -426,12 +464,14 @@ impl<'a> Rounds<'a> {
                 let Some(record) = bytes.get(at..at + size).filter(|record| record.len() >= 8) else { break };
                 if kind < record::FIRST_OF_RECORDER {
                     // What has no time of its own goes with what is before it.
-                    time = self.layouts.time(kind, record).unwrap_or(time);
+                    let own = self.layouts.time(kind, record).unwrap_or(time);
+                    // A loss goes where its run stands, which is where it begins.
+                    time = if kind == record::LOST { time } else { own };
                     if time > last {
                         done = false;
                         break;
                     }
-                    sink.record(kind, flags, record, time, if plain { offset + at as u64 } else { offset })?;
+                    sink.record(kind, flags, record, own, if plain { offset + at as u64 } else { offset })?;
                 }
                 at += size;
             }

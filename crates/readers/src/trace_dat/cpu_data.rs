@@ -4,7 +4,7 @@ use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use trace::{Cpu, SourceError};
 
-use super::ring_page::{PageLayout, Step, step};
+use super::ring_page::{PageLayout, Step, short_record, step};
 use crate::{
     input::{Input, read_into, wrong},
     unpack::Unpacker,
@@ -70,7 +70,6 @@ pub(crate) struct CpuCursor {
     pub(crate) record_time: u64,
     record_start: usize,
     record_end: usize,
-    last_record: Option<u64>,
     lost: Option<PageLoss>,
     /// Damage seen and not yet fetched.
     pub(crate) damage: Vec<Damage>,
@@ -117,7 +116,6 @@ impl CpuCursor {
             record_time: 0,
             record_start: 0,
             record_end: 0,
-            last_record: None,
             lost: None,
             damage: Vec::new(),
             input,
@@ -143,21 +141,36 @@ impl CpuCursor {
 
     /// Time of the last record, if there was one.
     pub(crate) fn last_record(&self) -> Option<u64> {
-        self.last_record
+        (self.record_end > 0).then_some(self.record_time)
     }
 
     /// Goes to the next record; `false` at the end.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance(&mut self) -> Result<bool, SourceError> {
+        match short_record(&self.block, self.at, self.events_end, self.layout.endian) {
+            Some((delta, end)) => {
+                self.record_start = self.at + 4;
+                self.found(self.time.wrapping_add(delta), end);
+                Ok(true)
+            }
+            None => self.advance_slowly(),
+        }
+    }
+
+    #[inline(always)]
+    fn found(&mut self, time: u64, end: usize) {
+        self.time = time;
+        self.at = end;
+        self.record_time = time;
+        self.record_end = end;
+    }
+
+    fn advance_slowly(&mut self) -> Result<bool, SourceError> {
         loop {
             match step(&self.block, self.at, self.events_end, self.time, self.layout.endian) {
                 Step::Record { time, start, end } => {
-                    self.time = time;
-                    self.at = end;
-                    self.record_time = time;
                     self.record_start = start;
-                    self.record_end = end;
-                    self.last_record = Some(time);
+                    self.found(time, end);
                     return Ok(true);
                 }
                 Step::Skip { time, next } => {
@@ -199,7 +212,7 @@ impl CpuCursor {
     fn add_loss(&mut self, count: Option<u64>) {
         let before = self.lost.take();
         self.lost = Some(PageLoss {
-            from: before.map_or(self.last_record, |loss| loss.from),
+            from: before.map_or(self.last_record(), |loss| loss.from),
             count: match before {
                 None => count,
                 Some(before) => before.count.zip(count).map(|(a, b)| a.saturating_add(b)),

@@ -284,11 +284,11 @@ impl Stream<'_> {
                 heap.pop();
                 continue;
             };
+            if let Some(loss) = cursor.take_loss() {
+                self.tell_loss(index, cursor, loss, sink)?;
+            }
             // As long as this CPU stays ahead of all others, nothing needs comparing.
             loop {
-                if let Some(loss) = cursor.take_loss() {
-                    self.tell_loss(index, cursor, loss, sink)?;
-                }
                 self.tell_record(cursor, sink)?;
                 match cursor.advance() {
                     Ok(true) => {

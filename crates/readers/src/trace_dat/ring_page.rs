@@ -110,8 +110,21 @@ const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
-/// Reads the event at `at` (events end at `end`); `time` is that of the event before.
+/// The record at `at` whose length is in its first word, as that of nearly all is: the time
+/// since the event before, and where it ends. `None`: [`step`] tells what is there.
 #[inline(always)]
+pub(crate) fn short_record(page: &[u8], at: usize, end: usize, endian: Endian) -> Option<(u64, usize)> {
+    let head = *page.get(at..end)?.first_chunk()?;
+    let (kind, delta) = match endian {
+        Endian::Little => (u32::from_le_bytes(head) & 31, u32::from_le_bytes(head) >> 5),
+        Endian::Big => (u32::from_be_bytes(head) >> 27, u32::from_be_bytes(head) & ((1 << 27) - 1)),
+    };
+    let record_end = at + 4 + 4 * kind as usize;
+    (kind.wrapping_sub(1) < 28 && record_end <= end).then_some((u64::from(delta), record_end))
+}
+
+/// Reads the event at `at` (events end at `end`); `time` is that of the event before.
+#[inline]
 pub(crate) fn step(page: &[u8], at: usize, end: usize, time: u64, endian: Endian) -> Step {
     let word = |at: usize| -> Option<u32> {
         let bytes = *page.get(at..)?.first_chunk()?;
@@ -129,12 +142,12 @@ pub(crate) fn step(page: &[u8], at: usize, end: usize, time: u64, endian: Endian
         Endian::Big => (head >> 27, u64::from(head & ((1 << 27) - 1))),
     };
     if kind.wrapping_sub(1) < 28 {
-        let start = at + 4;
-        let record_end = start + 4 * kind as usize;
-        if record_end > end {
-            return Step::Bad("a record reaches beyond the page's events");
-        }
-        return Step::Record { time: time.wrapping_add(delta), start, end: record_end };
+        return match short_record(page, at, end, endian) {
+            Some((delta, record_end)) => {
+                Step::Record { time: time.wrapping_add(delta), start: at + 4, end: record_end }
+            }
+            None => Step::Bad("a record reaches beyond the page's events"),
+        };
     }
     if at + 8 > end {
         // Padding that fills the page needs no second word.
