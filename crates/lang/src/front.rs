@@ -8,6 +8,7 @@ use crate::diagnostic::{Code, Diagnostic, Findings, Severity, render};
 use crate::environment::Unanswered;
 use crate::hir;
 use crate::options::Options;
+use crate::presence::Presence;
 use crate::sema;
 use crate::source::{Source, Span};
 use crate::syntax::ast::{Ast, Item};
@@ -21,6 +22,8 @@ pub struct Front {
     pub source: Source,
     /// The program as understood, also with errors.
     pub ast: Ast,
+    /// The `#` lines of the parts that were kept because of what this kernel has or lacks.
+    pub choices: Vec<Span>,
     /// The typed program; none with errors.
     pub hir: Option<hir::Program>,
     /// Findings in the order of the text.
@@ -52,7 +55,13 @@ impl Front {
 /// Reads and checks a program.
 pub fn front(text: &str, options: &Options<'_>, facts: &dyn KernelFacts) -> Front {
     let findings = Findings::default();
-    let (source, ast) = read(text, options, facts, &findings);
+    let (source, ast, choices) = read(text, options, facts, &findings);
+    if findings.has(Code::ErrorDirective) {
+        // As in C: what the rest of the text would say is beside the point.
+        let mut findings = findings.into_sorted();
+        findings.retain(|finding| finding.code == Code::ErrorDirective);
+        return Front { source, ast, choices, hir: None, findings };
+    }
     let hir = if findings.has_errors() && ast.items.is_empty() {
         None
     } else {
@@ -60,16 +69,17 @@ pub fn front(text: &str, options: &Options<'_>, facts: &dyn KernelFacts) -> Fron
         sema::check(&ast, facts, options, &findings)
     };
     let hir = if findings.has_errors() { None } else { hir };
-    Front { source, ast, hir, findings: findings.into_sorted() }
+    Front { source, ast, choices, hir, findings: findings.into_sorted() }
 }
 
-/// Reads a program and what it imports.
+/// Reads a program and what it imports; with the `#` lines of the parts that were kept because of what this
+/// kernel has or lacks.
 pub fn read(
     text: &str,
     options: &Options<'_>,
     facts: &dyn KernelFacts,
     findings: &Findings,
-) -> (Source, Ast) {
+) -> (Source, Ast, Vec<Span>) {
     let version = facts.version();
     let code = (i64::from(version.0) << 16) + (i64::from(version.1) << 8) + i64::from(version.2.min(255));
     let mut predefined = vec![("LINUX_VERSION_CODE", code), ("__BPFTRACE__", 1), ("__linux__", 1)];
@@ -80,12 +90,16 @@ pub fn read(
         "aarch64" => ("__aarch64__", 1),
         _ => ("__x86_64__", 1),
     });
+    let presence = Presence { facts, environment: options.environment };
+    let ask = |question: &str, arguments: &[String]| presence.ask(question, arguments);
+    let mut choices = Vec::new();
     let mut source = Source::new(&options.name, text);
     let mut ast = Ast::default();
     let mut seen = BTreeSet::new();
     let mut todo = vec![(0u32, text.to_string())];
     while let Some((base, text)) = todo.pop() {
-        let preprocessed = preprocess(&text, base, &predefined, findings);
+        let mut preprocessed = preprocess(&text, base, &predefined, &ask, findings);
+        choices.append(&mut preprocessed.choices);
         let part = parse(&text, base, &preprocessed, &options.positional, findings);
         let mut imported = Vec::new();
         for item in part.items {
@@ -101,7 +115,7 @@ pub fn read(
         }
         ast.items.extend(imported);
     }
-    (source, ast)
+    (source, ast, choices)
 }
 
 /// Files that a program may import, all together.

@@ -6,6 +6,7 @@ pub mod glob;
 pub mod diagnostic;
 pub mod aggregate;
 pub mod environment;
+pub mod presence;
 pub mod format;
 pub mod types;
 pub mod config;

@@ -121,7 +121,7 @@ fn run_tool(tool: &tool::Tool, common: &Common, console: &mut Console) -> anyhow
     let Some(compiled) = outcome.compiled else { return Ok(Outcome::Status(2)) };
     common.stacks.check(&compiled.schema)?;
     if common.chosen {
-        trace::say_chosen(&compiled)?;
+        trace::say_chosen(&compiled, &outcome.choices)?;
     }
     let run_options = RunOptions {
         form: match common.format {

@@ -174,7 +174,7 @@ impl Trace {
         }
         let Some(compiled) = outcome.compiled else { return Ok(Outcome::Status(2)) };
         if self.chosen {
-            say_chosen(&compiled)?;
+            say_chosen(&compiled, &outcome.choices)?;
         }
         self.stacks.check(&compiled.schema)?;
         if self.dry_run {
@@ -383,8 +383,11 @@ pub(super) fn say_refusal(
     )
 }
 
-pub(super) fn say_chosen(compiled: &Compiled) -> io::Result<()> {
+pub(super) fn say_chosen(compiled: &Compiled, choices: &[String]) -> io::Result<()> {
     let mut stderr = io::stderr();
+    for choice in choices {
+        writeln!(stderr, "{choice}: chosen for this kernel")?;
+    }
     for program in &compiled.schema.programs {
         let how = format!("{:?}", program.kind);
         for target in &program.targets {

@@ -70,7 +70,9 @@ TooDeep = 5, "nested too deeply",
 always a macro that calls itself.";
 BadDirective = 6, "a '#' line that cannot be used",
 "Understood are #include (the kernel's types come from BTF, so its text is not needed), #define, #undef,
-#if, #ifdef, #ifndef, #elif, #else, #endif, #error, #warning and #pragma. Each #if needs its #endif.";
+#if, #ifdef, #ifndef, #elif, #else, #endif, #error, #warning and #pragma. Each #if needs its #endif. Conditions are
+made of integers, names, C operators, defined(NAME), and questions about the kernel: probe(\"fentry:vfs_read\"),
+field(\"struct request\", \"q.disk\"), kfunc(\"bpf_strlen\").";
 BadCDeclaration = 7, "a C declaration that cannot be read",
 "In the preamble, struct, union, enum and typedef are read as C: members of integer, pointer, array, struct and
 enum type, bit fields, anonymous members, and __attribute__((packed)). Function pointers become void pointers.
@@ -82,6 +84,10 @@ directory. The message says what went wrong.";
 StrayItem = 9, "this cannot stand outside a probe",
 "Outside of probes there are: probes, config = { … }, let @map = …, macro, fn, import, and C declarations.
 Statements have to be inside a probe's braces.";
+ErrorDirective = 10, "the program says that it cannot work here",
+"A `#error` line was reached: the program chose by what the kernel has (`#if probe(\"fentry:vfs_read\")`,
+`field(\"struct request\", \"q.disk\")`, `kfunc(\"bpf_strlen\")`), and nothing it knows is here. The message is the
+program's own; nothing else is reported then.";
 
 // Probes.
 UnknownProbeType = 101, "there is no such type of probe",

@@ -109,6 +109,11 @@ impl Findings {
         self.list.borrow().iter().any(|finding| finding.severity == Severity::Error)
     }
 
+    /// Whether there is one of this kind.
+    pub fn has(&self, code: Code) -> bool {
+        self.list.borrow().iter().any(|finding| finding.code == code)
+    }
+
     /// Number of findings, to see whether a step added any.
     pub fn count(&self) -> usize {
         self.list.borrow().len()

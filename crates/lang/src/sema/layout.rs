@@ -328,11 +328,11 @@ impl Layout<'_, '_> {
 mod tests {
     use super::*;
     use crate::syntax::parser::parse;
-    use crate::syntax::preprocess::preprocess;
+    use crate::syntax::preprocess::{nothing_known, preprocess};
 
     fn laid_out(text: &str, name: &str) -> String {
         let findings = Findings::default();
-        let preprocessed = preprocess(text, 0, &[], &findings);
+        let preprocessed = preprocess(text, 0, &[], &nothing_known, &findings);
         let ast = parse(text, 0, &preprocessed, &[], &findings);
         let facts = bpf::facts::SavedFacts::default();
         let resolver = Resolver::new(&facts);

@@ -1,10 +1,12 @@
 //! The C preprocessor's part: `#` lines are carried out and replaced by blanks, so that
 //! every other byte keeps its place.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::ast::Text;
 use crate::diagnostic::{Code, Diagnostic, Findings};
+use crate::presence::QUESTIONS;
 use crate::source::Span;
 
 /// What `#define` gave a name.
@@ -25,6 +27,17 @@ pub struct Preprocessed {
     pub text: String,
     /// By name.
     pub defines: BTreeMap<String, Define>,
+    /// Parts kept because of what the kernel has or lacks: the `#` line of each.
+    pub choices: Vec<Span>,
+}
+
+/// Answers what `#if` asks about the kernel: `probe("…")`, `field("…", "…")`, `kfunc("…")`. An error is a
+/// question that was asked wrongly.
+pub type Ask<'a> = dyn Fn(&str, &[String]) -> Result<bool, String> + 'a;
+
+/// For texts that have no kernel to ask.
+pub fn nothing_known(question: &str, _: &[String]) -> Result<bool, String> {
+    Err(format!("{question} is not known here"))
 }
 
 /// Numbers that names have before the program defines any (`BPFTRACE_HAVE_BTF`, `LINUX_VERSION_CODE`).
@@ -41,12 +54,29 @@ struct Conditional {
     active: bool,
     /// Whether some part was kept already.
     taken: bool,
+    /// Whether a condition so far asked about the kernel.
+    asked: bool,
 }
 
 /// Carries out the `#` lines of a text that begins at byte `base` of the source.
-pub fn preprocess(text: &str, base: u32, predefined: &Predefined, findings: &Findings) -> Preprocessed {
+pub fn preprocess(
+    text: &str,
+    base: u32,
+    predefined: &Predefined,
+    ask: &Ask<'_>,
+    findings: &Findings,
+) -> Preprocessed {
     let mut out = text.as_bytes().to_vec();
-    let mut state = State { text, base, predefined, findings, defines: BTreeMap::new() };
+    let mut state = State {
+        text,
+        base,
+        predefined,
+        ask,
+        findings,
+        defines: BTreeMap::new(),
+        asked: Cell::new(false),
+        choices: Vec::new(),
+    };
     let mut conditionals: Vec<Conditional> = Vec::new();
     let mut in_comment = false;
     let mut at = 0;
@@ -75,7 +105,11 @@ pub fn preprocess(text: &str, base: u32, predefined: &Predefined, findings: &Fin
         findings.add(Diagnostic::error(Code::BadDirective, open.span, "this #if has no #endif"));
     }
     // Whole characters were replaced by as many blanks as they have bytes.
-    Preprocessed { text: String::from_utf8(out).unwrap_or_default(), defines: state.defines }
+    Preprocessed {
+        text: String::from_utf8(out).unwrap_or_default(),
+        defines: state.defines,
+        choices: state.choices,
+    }
 }
 
 fn blank(bytes: &mut [u8]) {
@@ -149,8 +183,12 @@ struct State<'a> {
     text: &'a str,
     base: u32,
     predefined: &'a Predefined,
+    ask: &'a Ask<'a>,
     findings: &'a Findings,
     defines: BTreeMap<String, Define>,
+    /// Whether the condition at hand asked about the kernel.
+    asked: Cell<bool>,
+    choices: Vec<Span>,
 }
 
 impl State<'_> {
@@ -179,15 +217,24 @@ impl State<'_> {
                     "ifndef" => !self.is_defined(rest.trim()),
                     _ => active && self.condition(rest, span),
                 };
-                conditionals.push(Conditional { span, active: holds, taken: holds });
+                let asked = self.asked.take();
+                if holds && asked {
+                    self.choices.push(span);
+                }
+                conditionals.push(Conditional { span, active: holds, taken: holds, asked });
             }
             "elif" | "else" => {
                 let outer = conditionals.iter().rev().skip(1).all(|c| c.active);
-                let holds = word == "else" || (outer && self.condition(rest, span));
+                let taken = conditionals.last().is_some_and(|last| last.taken);
+                let holds = word == "else" || (outer && !taken && self.condition(rest, span));
                 match conditionals.last_mut() {
                     Some(last) => {
+                        last.asked |= self.asked.take();
                         last.active = holds && !last.taken;
                         last.taken |= last.active;
+                        if last.active && last.asked && outer {
+                            self.choices.push(span);
+                        }
                     }
                     None => self.wrong(span, format!("#{word} without #if")),
                 }
@@ -199,7 +246,15 @@ impl State<'_> {
             "undef" => {
                 self.defines.remove(rest.trim());
             }
-            "error" => self.wrong(span, format!("#error{}", rest.trim_end())),
+            "error" => {
+                let text = rest.trim();
+                let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+                self.findings.add(Diagnostic::error(
+                    Code::ErrorDirective,
+                    span,
+                    quoted.map_or_else(|| format!("#error {text}"), str::to_owned),
+                ));
+            }
             "warning" => {
                 let message = format!("#warning{}", rest.trim_end());
                 self.findings.add(Diagnostic::warning(Code::BadDirective, span, message));
@@ -244,11 +299,12 @@ impl State<'_> {
     }
 
     fn condition(&self, text: &str, span: Span) -> bool {
-        let mut reader = Condition { state: self, rest: text, depth: 0 };
+        let mut reader = Condition { state: self, rest: text, depth: 0, wrong: None };
         match reader.binary(0) {
             Some(value) if reader.rest.trim().is_empty() => value != 0,
             _ => {
-                self.wrong(span, "this condition cannot be read");
+                let why = reader.wrong.unwrap_or_else(|| "this condition cannot be read".to_owned());
+                self.wrong(span, why);
                 false
             }
         }
@@ -260,7 +316,8 @@ impl State<'_> {
         }
         let Some(define) = self.defines.get(name).filter(|_| depth < 16) else { return 0 };
         let body = (define.body.start - self.base) as usize..(define.body.end - self.base) as usize;
-        let mut reader = Condition { state: self, rest: self.text.get(body).unwrap_or(""), depth: depth + 1 };
+        let mut reader =
+            Condition { state: self, rest: self.text.get(body).unwrap_or(""), depth: depth + 1, wrong: None };
         reader.binary(0).unwrap_or(0)
     }
 }
@@ -279,11 +336,13 @@ fn strip_comment(text: &str) -> &str {
     text
 }
 
-/// `#if` expressions: integers, names, `defined`, C operators.
+/// `#if` expressions: integers, names, `defined`, questions about the kernel, C operators.
 struct Condition<'a> {
     state: &'a State<'a>,
     rest: &'a str,
     depth: u32,
+    /// Why it cannot be read, where more can be said than that.
+    wrong: Option<String>,
 }
 
 const OPERATORS: &[(&str, u8)] = &[
@@ -373,8 +432,37 @@ impl<'a> Condition<'a> {
         word
     }
 
+    /// `("…", "…")` after a question's name.
+    fn texts(&mut self) -> Option<Vec<String>> {
+        let mut texts = Vec::new();
+        let mut before = "(";
+        loop {
+            self.eat(before).then_some(())?;
+            self.eat("");
+            let text = self.rest.strip_prefix('"')?;
+            let end = text.find('"')?;
+            texts.push(text[..end].to_owned());
+            self.rest = &text[end + 1..];
+            if self.eat(")") {
+                return Some(texts);
+            }
+            before = ",";
+        }
+    }
+
     fn primary(&mut self) -> Option<i64> {
         let word = self.word();
+        if QUESTIONS.contains(&word) && self.rest.trim_start().starts_with('(') {
+            let texts = self.texts()?;
+            self.state.asked.set(true);
+            return match (self.state.ask)(word, &texts) {
+                Ok(holds) => Some(i64::from(holds)),
+                Err(why) => {
+                    self.wrong = Some(why);
+                    None
+                }
+            };
+        }
         if word == "defined" {
             let parenthesis = self.eat("(");
             let name = self.word();
@@ -410,8 +498,13 @@ mod tests {
 
     fn kept(text: &str) -> (String, usize) {
         let findings = Findings::default();
-        let out =
-            preprocess(text, 0, &[("BPFTRACE_HAVE_BTF", 1), ("LINUX_VERSION_CODE", 0x061200)], &findings);
+        let out = preprocess(
+            text,
+            0,
+            &[("BPFTRACE_HAVE_BTF", 1), ("LINUX_VERSION_CODE", 0x061200)],
+            &nothing_known,
+            &findings,
+        );
         assert_eq!(out.text.len(), text.len());
         let words: Vec<&str> = out.text.split_whitespace().collect();
         (words.join(" "), findings.into_sorted().len())
@@ -444,7 +537,7 @@ mod tests {
     fn definitions_have_bodies_and_parameters() {
         let text = "#define A 1 // one\n#define ADD(a, b) ((a) + \\\n (b))\n#define E\n";
         let findings = Findings::default();
-        let out = preprocess(text, 0, &[], &findings);
+        let out = preprocess(text, 0, &[], &nothing_known, &findings);
         let body = |name: &str| {
             let span = out.defines[name].body;
             text[span.start as usize..span.end as usize].trim().to_string()
@@ -453,5 +546,40 @@ mod tests {
         assert_eq!(body("ADD"), "((a) + \\\n (b))");
         assert_eq!(body("E"), "");
         assert_eq!(out.defines["ADD"].parameters.as_ref().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn parts_are_chosen_by_what_the_kernel_has() {
+        let text = "#if probe(\"fentry:f\")\na\n#elif !field(\"struct s\", \"x.y\") && (kfunc(\"k\") || 0)\nb\n#else\nc\n#endif\n#if 1\nd\n#endif\n";
+        let chosen = |has: &[&str]| {
+            let findings = Findings::default();
+            let ask = |question: &str, texts: &[String]| {
+                Ok(has.contains(&format!("{question} {}", texts.join(" ")).as_str()))
+            };
+            let out = preprocess(text, 0, &[], &ask, &findings);
+            assert!(findings.into_sorted().is_empty());
+            let words: Vec<&str> = out.text.split_whitespace().collect();
+            let lines: Vec<&str> =
+                out.choices.iter().map(|span| &text[span.start as usize..span.end as usize]).collect();
+            format!("{}: {}", words.join(" "), lines.join(", "))
+        };
+        assert_eq!(chosen(&["probe fentry:f", "kfunc k"]), "a d: #if probe(\"fentry:f\")");
+        assert!(chosen(&["kfunc k"]).starts_with("b d: #elif !field"));
+        assert_eq!(chosen(&["kfunc k", "field struct s x.y"]), "c d: #else");
+    }
+
+    #[test]
+    fn questions_asked_wrongly_are_told() {
+        let findings = Findings::default();
+        let ask = |_: &str, _: &[String]| Err("ask otherwise".to_owned());
+        preprocess(
+            "#if probe(\"x\")\n#endif\n#if probe(x)\n#endif\n#error \"nothing here\"\n",
+            0,
+            &[],
+            &ask,
+            &findings,
+        );
+        let found: Vec<String> = findings.into_sorted().into_iter().map(|finding| finding.message).collect();
+        assert_eq!(found, ["ask otherwise", "this condition cannot be read", "nothing here"]);
     }
 }

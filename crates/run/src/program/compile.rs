@@ -2,6 +2,7 @@
 
 use bpf::KernelFacts;
 use lang::options::Options;
+use lang::source::{Source, Span};
 
 use super::compiled::Compiled;
 use super::filters;
@@ -28,6 +29,8 @@ pub struct CompileOutcome {
     pub report: String,
     /// The stage asked for.
     pub stage: Option<String>,
+    /// The `#if` lines whose parts were kept because of what this kernel has or lacks, each with its place.
+    pub choices: Vec<String>,
 }
 
 /// Ring of streamed records where the program does not say how large: 512 pages, room for about 20 000
@@ -42,7 +45,8 @@ pub fn compile(
     stage: Option<Stage>,
 ) -> CompileOutcome {
     let front = lang::front::front(text, options, facts);
-    let mut outcome = CompileOutcome { report: front.report(), ..CompileOutcome::default() };
+    let choices = front.choices.iter().map(|span| chosen(&front.source, *span)).collect();
+    let mut outcome = CompileOutcome { report: front.report(), choices, ..CompileOutcome::default() };
     if stage == Some(Stage::Ast) {
         outcome.stage = Some(front.ast_text());
         return outcome;
@@ -84,4 +88,10 @@ pub fn compile(
     }
     outcome.compiled = Some(Compiled { image, schema: hir.schema, layout: lowered.layout, source });
     outcome
+}
+
+/// `name:line: #if …`
+fn chosen(source: &Source, span: Span) -> String {
+    let (line, _) = source.line_text(span.start);
+    format!("{}:{}: {}", source.name(span.start), source.line_column(span.start).line, line.trim())
 }

@@ -304,7 +304,13 @@ impl Syscall<'_> {
 fn parse_expression(text: &str) -> Option<Expr> {
     let findings = Findings::default();
     let whole = format!("begin {{ $x = {text}; }}");
-    let preprocessed = crate::syntax::preprocess::preprocess(&whole, 0, &[], &findings);
+    let preprocessed = crate::syntax::preprocess::preprocess(
+        &whole,
+        0,
+        &[],
+        &crate::syntax::preprocess::nothing_known,
+        &findings,
+    );
     let ast = crate::syntax::parser::parse(&whole, 0, &preprocessed, &[], &findings);
     let mut items = ast.items;
     let Some(crate::syntax::ast::Item::Probe(probe)) = items.pop() else { return None };

@@ -1,4 +1,4 @@
-use super::super::preprocess::preprocess;
+use super::super::preprocess::{nothing_known, preprocess};
 use super::super::print::print;
 use super::*;
 use crate::diagnostic::render;
@@ -7,7 +7,7 @@ use crate::source::Source;
 /// What the text is understood as, and what was found wrong with it.
 fn read(text: &str) -> (String, String) {
     let findings = Findings::default();
-    let preprocessed = preprocess(text, 0, &[("BPFTRACE_HAVE_BTF", 1)], &findings);
+    let preprocessed = preprocess(text, 0, &[("BPFTRACE_HAVE_BTF", 1)], &nothing_known, &findings);
     let ast = parse(
         text,
         0,
