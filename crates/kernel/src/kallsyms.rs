@@ -25,6 +25,9 @@ struct Row {
     code: bool,
 }
 
+/// The last function of a module reaches no further.
+const LARGEST_LAST_FUNCTION: u64 = 1 << 16;
+
 /// A symbol found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelSymbol<'a> {
@@ -102,6 +105,21 @@ impl KernelSymbols {
         Some((self.symbol(row), address - row.address))
     }
 
+    /// The function that an address of code lies in, and the distance from its start. None where no function
+    /// is known: behind the kernel's code, or far behind the last function of a module.
+    pub fn function_at(&self, address: u64) -> Option<(KernelSymbol<'_>, u64)> {
+        let (symbol, distance) = self.at(address)?;
+        // Marks of the end of code, which is followed by data.
+        if !symbol.code || matches!(symbol.name, "_etext" | "_einittext") {
+            return None;
+        }
+        let next = self.rows.get(self.rows.partition_point(|row| row.address <= address));
+        let same_module = next.is_some_and(|next| {
+            usize::from(next.module).checked_sub(1).map(|at| self.modules[at].as_str()) == symbol.module
+        });
+        (same_module || distance < LARGEST_LAST_FUNCTION).then_some((symbol, distance))
+    }
+
     /// The first symbol of a name.
     pub fn find(&self, name: &str) -> Option<KernelSymbol<'_>> {
         self.iter().find(|symbol| symbol.name == name).filter(|_| !self.hidden)
@@ -135,6 +153,15 @@ mod tests {
         assert_eq!((symbol.name, offset, symbol.module), ("do_it", 2, None));
         assert_eq!(symbols.at(0xffffffffa0000000).unwrap().0.module, Some("ext4"));
         assert_eq!(symbols.at(5), None);
+        assert_eq!(symbols.function_at(0xffffffff81000042).unwrap().0.name, "do_it");
+        assert_eq!(symbols.function_at(0xffffffff90000000), None, "between kernel and module");
+        assert_eq!(symbols.function_at(0xffffffffa0000010).unwrap().0.module, Some("ext4"));
+        assert_eq!(symbols.function_at(0xffffffffa0100000), None, "far behind the module's last function");
+        let ended =
+            KernelSymbols::parse(b"ffffffff81000000 T f\nffffffff81000040 T _etext\nffffffff81200000 D d\n");
+        assert_eq!(ended.function_at(0xffffffff81000050), None, "behind the code");
+        assert_eq!(ended.function_at(0xffffffff81200000), None, "data");
+        assert_eq!(ended.at(0xffffffff81200000).unwrap().0.name, "d");
         assert_eq!(symbols.find("_stext").unwrap().address, 0xffffffff81000000);
     }
 

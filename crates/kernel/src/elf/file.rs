@@ -45,17 +45,28 @@ pub(super) struct Section {
     pub(super) offset: u64,
     pub(super) size: u64,
     pub(super) link: u32,
+    /// `SHF_COMPRESSED`: a header that says how, then the compressed bytes.
+    compressed: bool,
 }
 
 /// An open ELF file.
 #[derive(Debug)]
 pub struct ElfFile {
     path: PathBuf,
-    file: File,
+    /// Where its separate debug files are looked for: the process's own root.
+    pub(super) root: PathBuf,
+    content: Content,
     size: u64,
+    pub(super) machine: u16,
     pub(super) segments: Vec<Segment>,
     pub(super) sections: Vec<Section>,
     names: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Content {
+    File(File),
+    Bytes(Vec<u8>),
 }
 
 const HEADER: usize = 64;
@@ -68,12 +79,36 @@ const LARGEST_SECTION: u64 = 1 << 30;
 impl ElfFile {
     /// Reads the headers.
     pub fn open(path: impl AsRef<Path>) -> Result<ElfFile, NotElf> {
-        let path = path.as_ref().to_owned();
-        let unreadable = |error| NotElf::Unreadable { path: path.clone(), error };
-        let file = File::open(&path).map_err(unreadable)?;
-        let size = file.metadata().map_err(unreadable)?.len();
-        let mut elf =
-            ElfFile { path: path.clone(), file, size, segments: vec![], sections: vec![], names: vec![] };
+        let path = path.as_ref();
+        let file = File::open(path).map_err(|error| NotElf::Unreadable { path: path.to_owned(), error })?;
+        ElfFile::from_file(file, path, Path::new("/"))
+    }
+
+    /// The same of a file that is open already. `path` is its name below `root`, the root directory of the
+    /// process that has it mapped.
+    pub fn from_file(file: File, path: &Path, root: &Path) -> Result<ElfFile, NotElf> {
+        let metadata =
+            file.metadata().map_err(|error| NotElf::Unreadable { path: path.to_owned(), error })?;
+        ElfFile::parse(Content::File(file), metadata.len(), path, root)
+    }
+
+    /// The same of an image in memory.
+    pub fn from_bytes(bytes: Vec<u8>, path: &Path) -> Result<ElfFile, NotElf> {
+        let size = bytes.len() as u64;
+        ElfFile::parse(Content::Bytes(bytes), size, path, Path::new("/"))
+    }
+
+    fn parse(content: Content, size: u64, path: &Path, root: &Path) -> Result<ElfFile, NotElf> {
+        let mut elf = ElfFile {
+            path: path.to_owned(),
+            root: root.to_owned(),
+            content,
+            size,
+            machine: 0,
+            segments: vec![],
+            sections: vec![],
+            names: vec![],
+        };
         let header = elf.bytes(0, HEADER as u64).map_err(|_| elf.damaged("shorter than a header"))?;
         if header[..4] != *b"\x7fELF" {
             return Err(elf.damaged("no ELF magic number"));
@@ -81,6 +116,7 @@ impl ElfFile {
         if header[4..6] != [2, 1] {
             return Err(elf.damaged("not 64-bit little-endian"));
         }
+        elf.machine = u16_at(&header, 18);
         let (programs, sections) = (u64_at(&header, 32), u64_at(&header, 40));
         let (program_size, program_count) = (u16_at(&header, 54), u16_at(&header, 56));
         let (section_size, section_count, name_index) =
@@ -126,6 +162,12 @@ impl ElfFile {
         })
     }
 
+    /// Offsets in the file that hold code.
+    pub fn code_ranges(&self) -> Vec<std::ops::Range<u64>> {
+        let code = self.loaded().filter(|segment| segment.executable);
+        code.map(|segment| segment.offset..segment.offset.saturating_add(segment.file_size)).collect()
+    }
+
     fn loaded(&self) -> impl Iterator<Item = &Segment> {
         self.segments.iter().filter(|segment| segment.kind == PT_LOAD)
     }
@@ -148,7 +190,8 @@ impl ElfFile {
         if section.kind == NO_BITS {
             return None;
         }
-        self.bytes(section.offset, section.size).ok()
+        let bytes = self.bytes(section.offset, section.size).ok()?;
+        if section.compressed { inflated(&bytes) } else { Some(bytes) }
     }
 
     /// Bytes of the file, checked against its size before anything is allocated.
@@ -157,9 +200,14 @@ impl ElfFile {
         if length > LARGEST_SECTION || end.is_none_or(|end| end > self.size) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let mut bytes = vec![0u8; length as usize];
-        self.file.read_exact_at(&mut bytes, offset)?;
-        Ok(bytes)
+        match &self.content {
+            Content::File(file) => {
+                let mut bytes = vec![0u8; length as usize];
+                file.read_exact_at(&mut bytes, offset)?;
+                Ok(bytes)
+            }
+            Content::Bytes(all) => Ok(all[offset as usize..][..length as usize].to_vec()),
+        }
     }
 
     /// The id that the linker gave the build, as bytes.
@@ -174,6 +222,17 @@ impl ElfFile {
     fn damaged(&self, why: &'static str) -> NotElf {
         NotElf::Damaged { path: self.path.clone(), why }
     }
+}
+
+/// The content of a compressed section (`Elf64_Chdr`): zlib; others are not read.
+fn inflated(bytes: &[u8]) -> Option<Vec<u8>> {
+    const ZLIB: u32 = 1;
+    let head = bytes.get(..24)?;
+    let size = u64_at(head, 8);
+    if u32_at(head, 0) != ZLIB || size > LARGEST_SECTION {
+        return None;
+    }
+    miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(&bytes[24..], size as usize).ok()
 }
 
 impl Segment {
@@ -198,6 +257,7 @@ impl Section {
         Section {
             name: u32_at(bytes, 0),
             kind: u32_at(bytes, 4),
+            compressed: u64_at(bytes, 8) & 0x800 != 0,
             address: u64_at(bytes, 16),
             offset: u64_at(bytes, 24),
             size: u64_at(bytes, 32),

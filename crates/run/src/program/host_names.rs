@@ -4,7 +4,9 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use bpf::KernelFacts;
 use kernel::ebpf::Map;
@@ -35,6 +37,58 @@ struct UserNames {
     maps: ProcessMaps,
     events: Option<MappingEvents>,
     symbols: UserSymbols,
+    /// When a process's mappings were read for an address that none covered.
+    refreshed: HashMap<u32, Instant>,
+}
+
+impl UserNames {
+    fn catch_up(&mut self) {
+        if let Some(events) = &mut self.events {
+            events.drain(&mut self.maps);
+        }
+        for (pid, mapping) in self.maps.take_fresh() {
+            self.symbols.hold(&self.maps, pid, &mapping);
+        }
+    }
+
+    fn place(&mut self, address: u64, pid: u32) -> Option<UserPlace> {
+        if !self.maps.knows(pid) {
+            self.catch_up();
+            if !self.maps.knows(pid) {
+                self.maps.remember(pid);
+            }
+        } else if self.maps.find(pid, address).is_none() && self.may_refresh(pid) {
+            // Mapped since the last look, or of a just-in-time compiler.
+            self.catch_up();
+            if self.maps.find(pid, address).is_none() {
+                match self.events {
+                    Some(_) => self.maps.refresh(pid),
+                    // Without events an exec would go unseen.
+                    None => self.maps.remember(pid),
+                }
+            }
+        }
+        self.symbols.find(&self.maps, pid, address)
+    }
+
+    fn may_refresh(&mut self, pid: u32) -> bool {
+        const PATIENCE: Duration = Duration::from_millis(100);
+        if self.refreshed.get(&pid).is_some_and(|last| last.elapsed() < PATIENCE) {
+            return false;
+        }
+        if self.refreshed.len() > 4096 {
+            self.refreshed.clear();
+        }
+        self.refreshed.insert(pid, Instant::now());
+        true
+    }
+}
+
+/// Which address of a frame names its function: in callers the one before the return address, since what
+/// was called may never return and then stands at its function's end. The trampoline of signals is returned
+/// to at its start, which belongs to nobody else.
+fn within(caller: bool, address: u64) -> [u64; 2] {
+    [address - u64::from(caller && address > 0), address]
 }
 
 impl<'a> HostNames<'a> {
@@ -62,38 +116,50 @@ impl<'a> HostNames<'a> {
 
     /// Takes over what processes have mapped since the last call.
     pub fn catch_up(&self) {
-        let UserNames { maps, events, .. } = &mut *self.user.borrow_mut();
-        if let Some(events) = events {
-            events.drain(maps);
-        }
+        self.user.borrow_mut().catch_up();
     }
 
     fn user_place(&self, address: u64, pid: u32) -> Option<UserPlace> {
-        let UserNames { maps, symbols, .. } = &mut *self.user.borrow_mut();
-        if !maps.knows(pid) {
-            maps.remember(pid);
-        }
-        symbols.find(maps, pid, address)
+        self.user.borrow_mut().place(address, pid)
     }
 
-    fn frame(&self, stack: Stack, address: u64, pid: u32) -> String {
+    /// The place of a frame, by the address that names its function; offsets are the frame's own.
+    fn user_frame(&self, address: u64, caller: bool, pid: u32) -> Option<UserPlace> {
+        let [inside, own] = within(caller, address);
+        let found = self.user_place(inside, pid).filter(|place| place.function.is_some());
+        let Some(mut place) = found.filter(|_| inside != own) else { return self.user_place(own, pid) };
+        if let Some((_, offset)) = &mut place.function {
+            *offset += 1;
+        }
+        place.file_offset += 1;
+        Some(place)
+    }
+
+    fn kernel_frame(&self, address: u64, caller: bool) -> Option<(&str, u64)> {
+        let symbols = self.facts.symbols();
+        let [inside, own] = within(caller, address);
+        let (symbol, offset) = symbols.function_at(inside).or_else(|| symbols.function_at(own))?;
+        Some((symbol.name, offset + own.saturating_sub(inside)))
+    }
+
+    fn frame(&self, stack: Stack, address: u64, caller: bool, pid: u32) -> String {
         if stack.mode == StackMode::Raw {
             return format!("{address:x}");
         }
         let (name, file) = if stack.user {
-            match self.user_place(address, pid) {
-                Some(place) if stack.mode == StackMode::BuildId => return self.build_id_frame(pid, &place),
+            match self.user_frame(address, caller, pid) {
+                Some(place) if stack.mode == StackMode::BuildId => return build_id_frame(&place),
                 Some(place) => (place.function, Some(place.path)),
                 None => (None, None),
             }
         } else {
-            let found = self.facts.symbols().at(address);
-            (found.map(|(symbol, offset)| (symbol.name.to_owned(), offset)), None)
+            let found = self.kernel_frame(address, caller);
+            (found.map(|(name, offset)| (Rc::from(name), offset)), None)
         };
         let name = name.map_or_else(|| format!("{address:#x}"), |(name, offset)| format!("{name}+{offset}"));
         match (stack.mode, stack.user) {
             (StackMode::Perf, true) => {
-                let file = file.map_or("[unknown]".into(), |path: PathBuf| path.display().to_string());
+                let file = file.map_or("[unknown]".into(), |path| path.display().to_string());
                 format!("{address:x} {name} ({file})")
             }
             (StackMode::Perf, false) => format!("{address:x} {name}"),
@@ -114,21 +180,16 @@ impl<'a> HostNames<'a> {
     }
 
     /// The function's name alone; the file's for code without symbols.
-    fn function(&self, stack: Stack, address: u64, pid: u32) -> String {
+    fn function(&self, stack: Stack, address: u64, caller: bool, pid: u32) -> String {
         let name = match stack.user {
-            true => self.user_place(address, pid).map(|place| match place.function {
-                Some((name, _)) => name,
+            _ if stack.mode == StackMode::Raw => Some(format!("{address:x}")),
+            true => self.user_frame(address, caller, pid).map(|place| match place.function {
+                Some((name, _)) => name.to_string(),
                 None => format!("[{}]", place.path.file_name().unwrap_or_default().to_string_lossy()),
             }),
-            false => self.facts.symbols().at(address).map(|(symbol, _)| symbol.name.to_owned()),
+            false => self.kernel_frame(address, caller).map(|(name, _)| name.to_owned()),
         };
         name.unwrap_or_else(|| "[unknown]".into())
-    }
-
-    fn build_id_frame(&self, pid: u32, place: &UserPlace) -> String {
-        let id = self.user.borrow_mut().symbols.build_id(pid, &place.path).unwrap_or_default();
-        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{id} {:#x}", place.file_offset)
     }
 
     fn read_cgroups() -> HashMap<u64, Vec<(String, String)>> {
@@ -146,6 +207,11 @@ impl<'a> HostNames<'a> {
         }
         found
     }
+}
+
+fn build_id_frame(place: &UserPlace) -> String {
+    let id: String = place.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{id} {:#x}", place.file_offset)
 }
 
 fn walk_cgroups(
@@ -187,14 +253,15 @@ impl Names for HostNames<'_> {
     fn user_address(&self, address: u64, pid: u32, with_offset: bool) -> String {
         match self.user_place(address, pid).and_then(|place| place.function) {
             Some((name, offset)) if with_offset => format!("{name}+{offset}"),
-            Some((name, _)) => name,
+            Some((name, _)) => name.to_string(),
             None => format!("{address:#x}"),
         }
     }
 
     fn stack(&self, stack: Stack, hash: u64, frames: u32, pid: u32) -> StackLines {
         let addresses = self.addresses(stack, hash, frames);
-        let frames = addresses.into_iter().map(|address| self.frame(stack, address, pid));
+        let frames = addresses.into_iter().enumerate();
+        let frames = frames.map(|(at, address)| self.frame(stack, address, at > 0, pid));
         StackLines { frames: frames.collect(), tab: stack.mode == StackMode::Perf }
     }
     fn time(&self, nanoseconds: u64, clock: Clock, format: &str) -> String {
@@ -236,7 +303,7 @@ impl Names for HostNames<'_> {
 
 impl FrameNames for HostNames<'_> {
     fn functions(&self, stack: Stack, hash: u64, frames: u32, pid: u32) -> Vec<String> {
-        let innermost_first = self.addresses(stack, hash, frames).into_iter();
-        innermost_first.rev().map(|address| self.function(stack, address, pid)).collect()
+        let innermost_first = self.addresses(stack, hash, frames).into_iter().enumerate();
+        innermost_first.rev().map(|(at, address)| self.function(stack, address, at > 0, pid)).collect()
     }
 }
