@@ -221,18 +221,53 @@ fn nothing_stays_attached_after_sigkill() {
         .unwrap();
     let pid = child.id();
     wait_for_attached(pid);
-    let holds = || {
-        let output = Command::new("bpftool").args(["map", "show"]).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).contains("lotse_kill_test")
-    };
-    assert!(holds());
+    assert!(kernel_has_map(name));
     child.kill().unwrap();
     child.wait().unwrap();
-    // The kernel frees maps after a grace period.
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while holds() {
-        assert!(std::time::Instant::now() < end, "the map is still there");
+    wait_until_map_is_gone(name);
+}
+
+/// Maps live as long as the programs that use them, and those as long as they are attached.
+fn kernel_has_map(name: &str) -> bool {
+    let output = Command::new("bpftool").args(["map", "show"]).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).contains(name)
+}
+
+fn wait_until_map_is_gone(name: &str) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while kernel_has_map(name) {
+        assert!(std::time::Instant::now() < end, "map {name} is still there");
         std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_is_detached_behind_the_prompt_goes_even_if_killed() {
+    if cannot_trace() {
+        return;
+    }
+    if !testkit::skip::has_program("bpftool") {
+        testkit::skipped!("bpftool, the independent check, is not installed");
+    }
+    for killed in [false, true] {
+        let name = format!("lotse_end_{killed}");
+        // Each perf tracepoint takes tens of milliseconds to detach.
+        let points: Vec<String> =
+            ["statfs", "ustat", "acct", "sync", "chroot", "swapon", "swapoff", "reboot"]
+                .map(|call| format!("tracepoint:syscalls:sys_enter_{call}"))
+                .into();
+        let program = format!("{} {{ @{name}[pid] = count(); }} BEGIN {{ exit(); }}", points.join(", "));
+        // All that has its output has let go of it: `printed` waits for the end of the pipe.
+        let text = printed(&["--plain-tracepoints", "-e", &program]);
+        assert!(!text.contains("lost"), "{text}");
+        for process in std::fs::read_dir("/proc").unwrap().flatten().filter(|_| killed) {
+            let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            if String::from_utf8_lossy(&line).contains(&name) {
+                let pid = process.file_name();
+                let _ = Command::new("kill").arg("-KILL").arg(&pid).status();
+            }
+        }
+        wait_until_map_is_gone(&name);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use bpf::image::{Attach, KernelTarget, PerfEventSpec, Rate, TracepointTarget, UserTarget};
 use bpf::program::AttachType;
@@ -11,14 +12,23 @@ use crate::ebpf::link::UserPlaces;
 use crate::ebpf::{Link, LoadedProgram};
 use crate::error::Refused;
 use crate::perf_event::{Attached, PerfEvent, PerfEventAttr, SOFTWARE_CPU_CLOCK, Scope, event_type, flag};
+use crate::process::pipe;
 use crate::tracefs::Tracefs;
 
 /// Something that goes away when dropped.
 #[derive(Debug)]
-#[allow(dead_code)] // held for their drop alone
 enum Held {
     Link(Link),
     Event(Attached),
+}
+
+impl Held {
+    fn descriptors(&self) -> Vec<RawFd> {
+        match self {
+            Held::Link(link) => vec![link.as_raw_fd()],
+            Held::Event(attached) => attached.descriptors(),
+        }
+    }
 }
 
 /// Everything that is attached. Detached by [`Attachments::detach`], or on drop.
@@ -256,6 +266,28 @@ impl Attachments {
         self.held.is_empty()
     }
 
+    /// Leaves detaching, which can take tens of milliseconds a probe, to a child process, for a caller that is
+    /// about to end. The child has a share in the attachments and in nothing else, so that nobody waits for its
+    /// end; it waits until this process has let go of them, and with it they go, however it ends.
+    pub fn detach_behind(&mut self) {
+        if self.held.is_empty() {
+            return self.detach();
+        }
+        let Ok((wait, gone)) = pipe() else { return self.detach() };
+        let mut keep: Vec<RawFd> = self.held.iter().flat_map(Held::descriptors).collect();
+        keep.push(wait.as_raw_fd());
+        keep.sort_unstable();
+        // SAFETY: the child calls only async-signal-safe functions (see `outlive`).
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            // SAFETY: this is the child of a fork; `keep` is sorted.
+            unsafe { outlive(&keep, &wait) }
+        }
+        // Not the last references now: quick. Where there is no child they are, and this is `detach`.
+        self.detach();
+        drop(gone);
+    }
+
     /// Detaches everything. Each close can wait for a grace period; closing from several threads lets one
     /// grace period serve many.
     pub fn detach(&mut self) {
@@ -274,6 +306,30 @@ impl Attachments {
                     std::thread::Builder::new().stack_size(64 * 1024).spawn_scoped(scope, move || drop(part));
             }
         });
+    }
+}
+
+/// Ends this process when its parent has let go of the other end of the pipe.
+///
+/// # Safety
+/// Only in the child of a fork: it closes all descriptors but those given, in ascending order.
+unsafe fn outlive(keep: &[RawFd], wait: &OwnedFd) -> ! {
+    let mut byte = 0_u8;
+    // SAFETY: system calls alone, on descriptors that nothing else in this process uses; `byte` has room for one
+    // byte, and nothing runs after `_exit`.
+    unsafe {
+        let mut next: u32 = 0;
+        for keep in keep.iter().map(|descriptor| *descriptor as u32) {
+            if keep > next {
+                libc::syscall(libc::SYS_close_range, next, keep - 1, 0);
+            }
+            next = keep + 1;
+        }
+        libc::syscall(libc::SYS_close_range, next, u32::MAX, 0);
+        while libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1) < 0
+            && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
+        {}
+        libc::_exit(0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::ebpf::{Link, LoadedProgram};
 use crate::error::{Refused, check};
@@ -207,7 +207,7 @@ impl PerfEvent {
         match Link::perf_event(program, self.fd.as_fd(), cookie) {
             Ok(link) => {
                 self.enable(object)?;
-                return Ok(Attached { _link: Some(link), _event: self });
+                return Ok(Attached { link: Some(link), event: self });
             }
             Err(e) if e.raw_os_error() != Some(libc::EINVAL) || cookie != 0 => {
                 return Err(Refused::new("attach to", object, e));
@@ -217,7 +217,7 @@ impl PerfEvent {
         const SET_BPF: libc::c_ulong = 0x4004_2408;
         self.control(SET_BPF, program.as_fd().as_raw_fd(), object)?;
         self.enable(object)?;
-        Ok(Attached { _link: None, _event: self })
+        Ok(Attached { link: None, event: self })
     }
 
     /// Lets it count.
@@ -251,8 +251,16 @@ impl AsFd for PerfEvent {
 /// A program on a perf event; dropping it detaches.
 #[derive(Debug)]
 pub struct Attached {
-    _link: Option<Link>,
-    _event: PerfEvent,
+    link: Option<Link>,
+    event: PerfEvent,
+}
+
+impl Attached {
+    /// What keeps the program attached.
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        let link = self.link.as_ref().map(Link::as_raw_fd);
+        link.into_iter().chain([self.event.fd.as_raw_fd()]).collect()
+    }
 }
 
 /// A perf unit that makes probes on demand.

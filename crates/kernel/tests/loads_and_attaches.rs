@@ -231,7 +231,8 @@ fn begin_runs_on_demand_and_streams_records_in_order() {
         ring.drain(|record| {
             received.push(u64::from_ne_bytes(record.try_into().unwrap()));
             true
-        });
+        })
+        .unwrap();
     }
     assert_eq!(received, (0..1000).collect::<Vec<u64>>());
     assert_eq!(ring.waiting(), 0);

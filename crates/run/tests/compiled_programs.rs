@@ -127,7 +127,8 @@ fn compare(
         ring.drain(|record| {
             records.push(record.to_vec());
             true
-        });
+        })
+        .unwrap();
     }
     let expected = machine.drain();
     let shown =

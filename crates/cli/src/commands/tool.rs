@@ -135,6 +135,7 @@ fn run_tool(tool: &tool::Tool, common: &Common, console: &mut Console) -> anyhow
         cpus: common.cpu.as_ref().map(|list| list.0.iter().copied().collect()),
         duration: common.duration,
         cost: common.cost,
+        detach_behind: true,
         keep_stacks: common.stacks.drawn(),
         tool: Some(ToolStyle { tables: tool.header.tables.clone(), top: common.top }),
         ..RunOptions::default()

@@ -207,6 +207,7 @@ impl Trace {
             cpus: self.cpu.as_ref().map(|list| list.0.iter().copied().collect::<BTreeSet<u32>>()),
             duration: self.duration,
             cost: self.cost,
+            detach_behind: true,
             keep_stacks: self.stacks.drawn(),
             tool: None,
         };

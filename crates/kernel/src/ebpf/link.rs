@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use bpf::program::AttachType;
 
@@ -17,7 +17,7 @@ const MULTI_AT_RETURN: u32 = 1;
 /// An attachment. Dropping it detaches, which can wait for a grace period of the kernel.
 #[derive(Debug)]
 pub struct Link {
-    _fd: OwnedFd,
+    fd: OwnedFd,
 }
 
 /// Places of one uprobe-multi link, by index.
@@ -35,6 +35,12 @@ pub struct UserPlaces<'a> {
     pub at_return: bool,
     /// Only this process.
     pub pid: Option<u32>,
+}
+
+impl AsRawFd for Link {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
 }
 
 impl Link {
@@ -143,7 +149,7 @@ impl Link {
     }
 
     fn from_fd(fd: OwnedFd) -> Link {
-        Link { _fd: fd }
+        Link { fd }
     }
 }
 

@@ -54,6 +54,8 @@ pub struct RunOptions {
     pub duration: Option<Duration>,
     /// Let the kernel measure what each program costs.
     pub cost: bool,
+    /// This process ends right after the run: detaching goes on in a child while the user has the prompt back.
+    pub detach_behind: bool,
     /// Hand maps of stacks over at the end instead of printing them.
     pub keep_stacks: bool,
     /// Print as a tool of the shelf does.
@@ -256,7 +258,7 @@ pub fn run(
     }
     // What came after `exit()` is not the program's output any more.
     if let (Some(_), Some(ring)) = (exit_code, &mut ring) {
-        ring.drain(|_| true);
+        ring.drain(|_| true)?;
     }
     let attached_for = attached_at.elapsed();
     let cost_of = |program: &kernel::ebpf::LoadedProgram| {
@@ -295,7 +297,11 @@ pub fn run(
         command.signal(15);
     }
     // Everything is printed; now the slow part.
-    attachments.detach();
+    if options.detach_behind {
+        attachments.detach_behind();
+    } else {
+        attachments.detach();
+    }
     Ok(Finished { exit_code: exit_code.unwrap_or(0), account, costs, attached_for, stacks })
 }
 
@@ -317,7 +323,7 @@ fn drain(
     names.catch_up();
     let Some(ring) = ring else { return Ok(None) };
     let mut outcome = Ok(None);
-    ring.drain(|record| match printer.record(record) {
+    let drained = ring.drain(|record| match printer.record(record) {
         Ok(Asked::Exit(code)) => {
             outcome = Ok(Some(code));
             false
@@ -328,6 +334,7 @@ fn drain(
             false
         }
     });
+    drained?;
     let outcome = outcome?;
     printer.output.batch_done()?;
     Ok(outcome)
