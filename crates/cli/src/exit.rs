@@ -1,8 +1,11 @@
 //! Exit statuses: 0 done; 1 done, and a threshold or a check did not hold; 2 could not be
 //! done. A reader that went away (`lotse list | head`) is no failure.
 
+use std::ffi::OsStr;
 use std::io;
 use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::console::Console;
 
@@ -38,9 +41,26 @@ pub fn code(outcome: anyhow::Result<Outcome>, console: &mut Console) -> ExitCode
 }
 
 /// The status of a command line that is not understood, or asks for help or the version.
-pub fn usage(error: &clap::Error) -> ExitCode {
+pub fn usage(mut error: clap::Error) -> ExitCode {
+    if let Some(tip) = tip(&error, std::env::args_os().nth(1).as_deref()) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
     let _ = error.print();
     if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }
+}
+
+/// What to do about a word that is not understood, where that is not to write it behind `--`.
+fn tip(error: &clap::Error, subcommand: Option<&OsStr>) -> Option<String> {
+    let ContextValue::String(word) = error.get(ContextKind::InvalidArg)? else { return None };
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    if let Some(rest) = word.strip_prefix('-') {
+        let number = rest.starts_with(|c: char| c.is_ascii_digit());
+        return number.then(|| "times, sizes and numbers are not negative here".to_owned());
+    }
+    let subcommand = subcommand?.to_str().filter(|name| ["run", "record"].contains(name))?;
+    Some(format!("a command to run goes behind `--`: lotse {subcommand} … -- {word} …"))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -27,9 +27,10 @@ pub fn trace_file(argument: &Path, console: &Console) -> anyhow::Result<PathBuf>
     let Some(cut) = look_at_cut_recording(&meant)? else {
         if argument.is_dir() && !readers::is_trace_folder(argument) {
             bail!(
-                "{} is a folder without a {}: no run; name a trace file",
+                "{} is a folder without a {}: no run; {}",
                 argument.display(),
-                folder::TRACE
+                folder::TRACE,
+                instead_of(argument)
             );
         }
         // Opening it says what is wrong.
@@ -49,4 +50,15 @@ pub fn trace_file(argument: &Path, console: &Console) -> anyhow::Result<PathBuf>
         file.display()
     ));
     Ok(file)
+}
+
+/// What could be meant by a folder that is no run: the newest run in it.
+fn instead_of(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let runs = entries.map(|entry| entry.path()).filter(|path| folder::is_run_folder(path));
+    let age = |path: &PathBuf| path.metadata().and_then(|file| file.modified()).ok();
+    match runs.max_by_key(age) {
+        Some(newest) => format!("the newest run in it is {}", newest.display()),
+        None => "name a trace file".to_owned(),
+    }
 }

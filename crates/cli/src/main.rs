@@ -9,9 +9,9 @@ mod json;
 mod present;
 mod progress;
 mod said;
-mod selection;
 mod stacks;
 mod values;
+mod selection;
 mod commands;
 
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     let arguments = match commands::Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return exit::usage(&error),
+        Err(error) => return exit::usage(error),
     };
     let mut console = console::Console::new(&arguments.global);
     let outcome = commands::run(&arguments.command, &mut console);

@@ -67,8 +67,14 @@ pub fn recording(outcome: &RecordOutcome, console: &Console) {
     let ledger = &outcome.ledger;
     let lost = ledger.lost();
     if lost > 0 {
+        let unwritten: u64 = ledger.cpus.iter().map(|cpu| cpu.lost.unwritten).sum();
+        let advice = if unwritten * 2 > lost {
+            "they had no room on the disk: free some space, record shorter or fewer events"
+        } else {
+            "enlarge the rings (--ring) or record fewer events"
+        };
         console.warn(&format!(
-            "{} of {} events were lost ({:.2} %); enlarge the rings (--ring) or record fewer events",
+            "{} of {} events were lost ({:.2} %); {advice}",
             number::count(lost),
             number::count(ledger.happened()),
             lost as f64 * 100.0 / ledger.happened() as f64

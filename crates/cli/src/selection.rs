@@ -8,14 +8,16 @@ use clap::Args;
 use lang::options::{SelectedCgroup, Selection};
 use run::run_record::SelectionRequest;
 
+use crate::values;
+
 /// Whose events.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SelectionOptions {
     /// Only these processes, with all their threads and children
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["tid", "cgroup"])]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = values::task, conflicts_with_all = ["tid", "cgroup"])]
     pub pid: Vec<u32>,
     /// Only these threads, with what they start
-    #[arg(short, long, value_name = "TID", value_delimiter = ',', conflicts_with = "cgroup")]
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = values::task, conflicts_with = "cgroup")]
     pub tid: Vec<u32>,
     /// Only members of this control group: its directory, or its path below /sys/fs/cgroup
     #[arg(long, value_name = "GROUP")]

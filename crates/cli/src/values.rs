@@ -19,6 +19,13 @@ pub fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The number of a process or thread.
+pub fn task(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| {
+        format!("`{text}` is no number of a process or thread; `pgrep -d, NAME` prints those of a name")
+    })
+}
+
 /// A size with its unit.
 pub fn bytes(text: &str) -> Result<u64, String> {
     run::recipe::parse_bytes(text)

@@ -19,6 +19,13 @@ pub fn punch_hole(file: &File, offset: u64, length: u64) -> io::Result<()> {
     check(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, length as i64) }.into()).map(drop)
 }
 
+/// Has the file system put `length` bytes aside for a file: an error now instead of a full disk
+/// later.
+pub fn reserve(file: &File, length: u64) -> io::Result<()> {
+    // SAFETY: integer arguments only; the descriptor is open.
+    check(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length as i64) }.into()).map(drop)
+}
+
 /// Bytes an unprivileged user may still write to the file system that holds `path`.
 pub fn free_bytes(path: &Path) -> Result<u64, Refused> {
     let refused = |e| Refused::new("ask for the free space of", path.display().to_string(), e);

@@ -141,6 +141,7 @@ pub fn preflight(
     demands: Demands,
     folder: &Path,
 ) -> Result<Preflight, PreflightError> {
+    record::check(spec)?;
     let free = free_bytes(folder).ok();
     if let Some(free) = free.filter(|&free| free < RESERVE / 8) {
         return Err(PreflightError::DiskFull { free, folder: folder.display().to_string() });

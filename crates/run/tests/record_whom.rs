@@ -5,16 +5,15 @@
 
 mod recording;
 
-use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kernel::tracefs::Tracefs;
-use recording::{Scratch, alone, beside_others, own_instances, spec_for, tracefs_or_skip};
+use recording::{
+    RECORDER, Scratch, alone, beside_others, instances_of, own_instances, spec_for, start_recorder,
+    tracefs_or_skip,
+};
 use run::record::{
-    EndedBy, RecordError, RecordSpec, Selection, StopReason, StopToken, estimate_rates, finish_cut_recording,
-    look_at_cut_recording, parts_folder, record,
+    EndedBy, RecordError, RecordSpec, Selection, StopReason, StopToken, estimate_rates, parts_folder, record,
 };
 use testkit::load::Load;
 
@@ -26,9 +25,6 @@ fn the_load_makes_exactly_its_calls() {
         assert_eq!(LOAD.total(), 20_000);
     }
 }
-
-/// Run again with this set, the next test is a recorder that can be killed.
-const RECORDER: &str = "LOTSE_TEST_RECORDER";
 
 #[test]
 fn a_recorder_to_be_stopped_from_outside() {
@@ -43,38 +39,13 @@ fn a_recorder_to_be_stopped_from_outside() {
     }
 }
 
-fn start_recorder(output: &std::path::Path, wrapper: &[&str]) -> (Child, impl Iterator<Item = String>) {
-    let own = std::env::current_exe().unwrap();
-    let mut command = match wrapper {
-        [] => Command::new(own),
-        [first, rest @ ..] => {
-            let mut command = Command::new(first);
-            command.args(rest).arg(own);
-            command
-        }
-    };
-    command.args(["--exact", "a_recorder_to_be_stopped_from_outside", "--nocapture", "--quiet"]);
-    let mut child = command.env(RECORDER, output).stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    (child, lines)
-}
-
-fn instances() -> BTreeSet<String> {
-    Tracefs::open().unwrap().root().list("instances").unwrap().into_iter().collect()
-}
-
-fn instances_of(pid: u32) -> Vec<String> {
-    let prefix = format!("lotse-{pid}-");
-    instances().into_iter().filter(|name| name.starts_with(&prefix)).collect()
-}
-
 #[test]
 fn signals_end_a_recording_cleanly() {
     tracefs_or_skip!();
     for (name, number) in [("INT", 2), ("TERM", 15)] {
         let scratch = Scratch::new("signal");
         let output = scratch.file("t.dat");
-        let (mut child, mut lines) = start_recorder(&output, &[]);
+        let (mut child, mut lines) = start_recorder("a_recorder_to_be_stopped_from_outside", &output, &[]);
         lines.by_ref().filter(|line| line.starts_with("PROGRESS")).nth(1).expect("it records");
         let pid = child.id();
         assert!(
@@ -85,101 +56,6 @@ fn signals_end_a_recording_cleanly() {
         assert!(child.wait().unwrap().success());
         assert_eq!(scratch.names(), ["t.dat"]);
         assert_eq!(instances_of(pid), Vec::<String>::new());
-    }
-}
-
-#[test]
-fn after_a_kill_the_pages_are_readable_and_the_next_run_sweeps() {
-    tracefs_or_skip!();
-    let _shared = beside_others();
-    let scratch = Scratch::new("kill");
-    let output = scratch.file("t.dat");
-    let (mut child, lines) = start_recorder(&output, &[]);
-    let enough = |line: &String| {
-        let mut words = line.split(' ');
-        words.next() == Some("PROGRESS")
-            && words.next().and_then(|bytes| bytes.parse().ok()).unwrap_or(0) > 40_960u64
-    };
-    lines.into_iter().find(enough).expect("pages are fetched");
-    // While it runs there is nothing to finish.
-    let seen = look_at_cut_recording(&output).unwrap().unwrap();
-    assert!(seen.still_running && seen.bytes > 40_960, "{seen:?}");
-    assert!(matches!(finish_cut_recording(&output), Err(RecordError::BadParts { .. })));
-    let pid = child.id();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let left = instances_of(pid);
-    assert_eq!(left.len(), 1, "SIGKILL leaves the instance");
-    // But nothing runs on at the cost of others: the kernel stopped it and freed its rings.
-    let root = Tracefs::open().unwrap();
-    let tracing = root.root().read_text(&format!("instances/{}/tracing_on", left[0])).unwrap();
-    assert_eq!(tracing.trim(), "0");
-    let kb = root.root().read_text(&format!("instances/{}/per_cpu/cpu0/buffer_size_kb", left[0])).unwrap();
-    assert!(kb.trim().parse::<u32>().unwrap() <= 16, "{kb}");
-
-    let (file, ledger) = finish_cut_recording(&output).unwrap();
-    assert_eq!(file, output);
-    assert!(ledger.cut && ledger.recorded() > 0 && ledger.ended_ns > ledger.started_ns, "{ledger:?}");
-    assert_eq!(scratch.names(), ["t.dat"]);
-    if testkit::skip::has_program("trace-cmd") {
-        let (report, _) = recording::trace_cmd_report(&file, &[]);
-        let switches = report.lines().filter(|line| line.contains(" sched_switch: ")).count() as u64;
-        assert_eq!(switches, ledger.recorded());
-    }
-    // The next recording removes what was left. Another test's recording may do it first.
-    let mut spec = spec_for(&LOAD, "0,1", &scratch);
-    spec.output = scratch.file("next.dat");
-    let outcome = record(&spec, &mut |_| {}).unwrap();
-    assert_eq!(instances_of(pid), Vec::<String>::new(), "swept: {:?}", outcome.swept);
-}
-
-#[test]
-fn a_full_disk_keeps_what_was_recorded() {
-    tracefs_or_skip!();
-    let scratch = Scratch::new("full");
-    // The small file system is seen by the recorder alone and goes with it.
-    let script =
-        format!("mount -t tmpfs -o size=600k tmpfs {0} && exec \"$0\" \"$@\"", scratch.path.display());
-    let output = scratch.file("t.dat");
-    let own = std::env::current_exe().unwrap();
-    let recorder = Command::new("unshare")
-        .args(["-m", "sh", "-c", &script])
-        .arg(own)
-        .args(["--exact", "a_recorder_to_a_full_disk", "--nocapture", "--quiet"])
-        .env(RECORDER, &output)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let pid = recorder.id();
-    let printed = recorder.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&printed.stdout);
-    let line = text.lines().find(|line| line.contains("FULL ")).unwrap_or_else(|| panic!("{text}"));
-    assert!(line.contains("FULL DiskFull exact"), "{line}");
-    assert_eq!(instances_of(pid), Vec::<String>::new());
-    assert_eq!(scratch.names(), Vec::<String>::new());
-}
-
-#[test]
-fn a_recorder_to_a_full_disk() {
-    let Ok(output) = std::env::var(RECORDER) else { return };
-    let spec = RecordSpec {
-        command: Some(Load { calls: 400_000, threads: 2, pause: 0 }.command("0,1")),
-        ..RecordSpec::new(&["syscalls:*_getppid", "sched:*"], &output)
-    };
-    match record(&spec, &mut |_| {}) {
-        Ok(outcome) => {
-            let unwritten: u64 = outcome.ledger.cpus.iter().map(|cpu| cpu.lost.unwritten).sum();
-            let exact =
-                outcome.ledger.disagreements().is_empty() && unwritten > 0 && outcome.ledger.recorded() > 0;
-            let left = std::fs::read_dir(spec.output.parent().unwrap()).unwrap().count();
-            println!(
-                "FULL {:?} {} left={left} {:?}",
-                outcome.ended_by,
-                if exact { "exact" } else { "inexact" },
-                outcome.ledger
-            );
-        }
-        Err(error) => println!("FULL error {error}"),
     }
 }
 
@@ -271,9 +147,20 @@ fn parts_of_another_recording_are_not_overwritten() {
     let _shared = beside_others();
     let scratch = Scratch::new("parts");
     let spec = spec_for(&LOAD, "0", &scratch);
-    std::fs::create_dir(parts_folder(&spec.output)).unwrap();
-    assert!(matches!(record(&spec, &mut |_| {}), Err(RecordError::PartsExist { .. })));
+    let folder = parts_folder(&spec.output);
+    std::fs::create_dir(&folder).unwrap();
+    for name in ["recording.json", "somebody's"] {
+        std::fs::write(folder.join(name), "").unwrap();
+        assert!(matches!(record(&spec, &mut |_| {}), Err(RecordError::PartsExist { .. })), "{name}");
+        std::fs::remove_file(folder.join(name)).unwrap();
+    }
     assert_eq!(scratch.names(), ["trace.dat.parts"]);
+    // What was killed before it had recorded anything is in nobody's way.
+    for name in ["cpu0.pages", "threads", "recording.json.new"] {
+        std::fs::write(folder.join(name), "").unwrap();
+    }
+    record(&spec, &mut |_| {}).unwrap();
+    assert_eq!(scratch.names(), ["trace.dat"]);
 }
 
 #[test]

@@ -53,6 +53,9 @@ impl List {
         let pattern = Pattern::new(text);
         let chosen: Vec<&Entry> = entries.iter().filter(|entry| pattern.matches(entry.kind, &entry.name)).collect();
         if chosen.is_empty() {
+            if !catalogue.unreachable().is_empty() {
+                anyhow::bail!("`{text}` is not among the events that can be listed here; what is missing stands above");
+            }
             anyhow::bail!("{}", no_match(text, &entries));
         }
         if self.json {

@@ -13,7 +13,6 @@ use crate::global::Global;
     name = "lotse",
     version = VERSION,
     long_version = LONG_VERSION,
-    disable_help_subcommand = true,
     infer_subcommands = false,
     after_help = "Exit status: 0 done; 1 done, and a threshold or a check did not hold; 2 could not be done.",
 )]

@@ -37,6 +37,9 @@ pub struct Record {
     /// The trace file
     #[arg(short, long, value_name = "FILE", default_value = "trace.dat")]
     output: PathBuf,
+    /// Write over FILE if it exists
+    #[arg(long)]
+    force: bool,
     /// Stop after this time: 500ms, 10s, 2m
     #[arg(short, long, value_name = "TIME", value_parser = values::duration)]
     duration: Option<Duration>,
@@ -137,6 +140,7 @@ impl Record {
             (None, false, false) => for_recording(&SelectionRequest::Command),
             (None, ..) => Selection::Everything,
         };
+        spec.overwrite = self.force;
         spec.cpus = self.selection.cpus();
         spec.command = (!self.command.is_empty()).then(|| self.command.clone());
         spec.duration = self.duration;

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use kernel::facts::LiveFacts;
 use kernel::load::ImageRefused;
@@ -40,7 +40,7 @@ pub struct Trace {
     #[arg(short, long = "execute", value_name = "PROGRAM")]
     execute: Option<String>,
     /// A file with the program (- for stdin), unless -e gives it; then what the program calls $1, $2, …
-    #[arg(value_name = "FILE|ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "FILE|ARGUMENTS", trailing_var_arg = true)]
     words: Vec<String>,
 
     /// Only these processes, in any probe, checked in the kernel
@@ -302,8 +302,18 @@ impl Trace {
             io::stdin().read_to_string(&mut text).context("cannot read the program from stdin")?;
             return Ok(("stdin".to_owned(), text, rest.to_vec()));
         }
-        let bytes = std::fs::read(file).with_context(|| format!("cannot read the program {file}"))?;
-        let text = String::from_utf8(bytes).with_context(|| format!("{file} is not UTF-8 text"))?;
+        let bytes = std::fs::read(file).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound if file.contains(['{', ' ']) => {
+                anyhow!("there is no file `{file}`; a program on the command line goes behind -e: lotse trace -e '{file}'")
+            }
+            io::ErrorKind::NotFound => anyhow!("there is no file {file}; name a script, or give a program with -e 'PROGRAM'"),
+            io::ErrorKind::IsADirectory => anyhow!("{file} is a folder; name a script in it"),
+            _ => anyhow!("cannot read the program {file}: {error}"),
+        })?;
+        if bytes.starts_with(b"\x7fELF") {
+            bail!("{file} is an executable and no script; to trace it: lotse trace -e 'PROGRAM' -c {file}");
+        }
+        let text = String::from_utf8(bytes).with_context(|| format!("{file} is no script: not UTF-8 text"))?;
         Ok((file.clone(), text, rest.to_vec()))
     }
 

@@ -7,6 +7,7 @@ mod doctor_list;
 mod documentation;
 mod known_truth;
 mod mistakes;
+mod mistakes_record;
 mod record_info;
 mod run_report;
 mod sched_peers;

@@ -124,7 +124,7 @@ fn what_a_killed_recorder_left_is_made_readable() {
         let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
         entries
             .flatten()
-            .filter(|entry| entry.file_name() != "recording.json")
+            .filter(|entry| entry.path().extension().is_some_and(|kind| kind == "pages"))
             .filter_map(|entry| entry.metadata().ok())
             .map(|m| m.len())
             .sum()

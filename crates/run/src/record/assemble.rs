@@ -24,8 +24,15 @@ pub(super) fn assemble(
     kernel_symbols: bool,
     cut: bool,
 ) -> Result<(Ledger, u64), RecordError> {
-    let trace = recorded.parts.create_trace()?;
-    let written = write(&recorded, trace, kernel_symbols, cut);
+    // The raw pages may fit on the disk and the file beside them not. Giving the pages up as
+    // they are stored comes second, since it cannot be tried again; what a killed recorder left
+    // stays until there is room.
+    let written = match write_to_parts(&recorded, kernel_symbols, cut, recorded.disk_full) {
+        Err(error) if error.is_full_disk() && !recorded.disk_full && !cut => {
+            write_to_parts(&recorded, kernel_symbols, cut, true)
+        }
+        written => written,
+    };
     let (ledger, size) = match written {
         Ok(written) => written,
         Err(WriteError::Record(error)) => return Err(error),
@@ -35,9 +42,29 @@ pub(super) fn assemble(
     Ok((ledger, size))
 }
 
+fn write_to_parts(
+    recorded: &Recorded,
+    kernel_symbols: bool,
+    cut: bool,
+    free_space: bool,
+) -> Result<(Ledger, u64), WriteError> {
+    write(recorded, recorded.parts.create_trace()?, kernel_symbols, cut, free_space)
+}
+
 enum WriteError {
     Record(RecordError),
     Output(io::Error),
+}
+
+impl WriteError {
+    fn is_full_disk(&self) -> bool {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        let source = match self {
+            WriteError::Output(source) | WriteError::Record(RecordError::Output { source, .. }) => source,
+            WriteError::Record(_) => return false,
+        };
+        full.contains(&source.kind())
+    }
 }
 
 impl From<io::Error> for WriteError {
@@ -57,6 +84,7 @@ fn write(
     trace: File,
     kernel_symbols: bool,
     cut: bool,
+    free_space: bool,
 ) -> Result<(Ledger, u64), WriteError> {
     let manifest = &recorded.manifest;
     let kernel_symbols = if kernel_symbols { Some(std::fs::read("/proc/kallsyms")?) } else { None };
@@ -68,7 +96,7 @@ fn write(
         let (ledger, mut trailer) = conclude(recorded, accounts, cut)?;
         trailer.kernel_symbols = kernel_symbols;
         let size = dat6::write(DatFile::new(trace), page_size, &manifest.metadata, &trailer, |out| {
-            let copied = copy_all(recorded, Packing::Raw, cut, out, recorded.disk_full);
+            let copied = copy_all(recorded, Packing::Raw, cut, out, free_space);
             copied.map(|(extents, _)| extents).map_err(flat)
         })?;
         return Ok((ledger, size));
@@ -79,7 +107,7 @@ fn write(
         Dat7::begin(out, page_size, manifest.zstd_level, &manifest.metadata, kernel_symbols.as_deref())?;
     let mut accounts = Vec::new();
     dat.pages(page_size, &manifest.metadata.clock, |out| {
-        let (extents, counted) = copy_all(recorded, packing, cut, out, recorded.disk_full).map_err(flat)?;
+        let (extents, counted) = copy_all(recorded, packing, cut, out, free_space).map_err(flat)?;
         accounts = counted;
         Ok(extents)
     })?;

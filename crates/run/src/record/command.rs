@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,14 @@ const TERMINATE: i32 = 15;
 /// Finds the program of a command.
 pub(super) fn find(program: &OsStr) -> Result<PathBuf, RecordError> {
     let command = program.to_string_lossy().into_owned();
+    if command.is_empty() {
+        return Err(RecordError::Spec("the command has an empty name; write it after `--`".to_owned()));
+    }
+    if command.contains('/') && Path::new(program).is_dir() {
+        return Err(RecordError::Spec(format!(
+            "'{command}' is a folder and no command; give the program in it"
+        )));
+    }
     find_program(program).map_err(|missing| match missing {
         ProgramMissing::NotFound { searched } => RecordError::CommandNotFound { command, searched },
         ProgramMissing::NotExecutable(path) => RecordError::CommandNotRunnable {

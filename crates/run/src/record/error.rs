@@ -13,7 +13,7 @@ pub enum RecordError {
     #[error(transparent)]
     Kernel(#[from] Refused),
     /// No event matches a pattern.
-    #[error("no event matches '{pattern}'{}", did_you_mean(nearest))]
+    #[error("no event matches '{pattern}'{}", instead_of(pattern, nearest))]
     UnknownEvent {
         /// The pattern as it was given.
         pattern: String,
@@ -21,7 +21,7 @@ pub enum RecordError {
         nearest: Vec<String>,
     },
     /// The kernel does not take a filter.
-    #[error("the filter '{filter}' of {event} is not accepted:\n{}\nthe fields of {event} are: {}", kernel_says.trim_end(), fields.join(", "))]
+    #[error("the filter '{filter}' of {event} is not accepted:\n{}\nthe fields of {event} are: {}{}", kernel_says.trim_end(), fields.join(", "), of_all(*others))]
     BadFilter {
         /// The event.
         event: String,
@@ -31,6 +31,8 @@ pub enum RecordError {
         kernel_says: String,
         /// What can be filtered on.
         fields: Vec<String>,
+        /// How many other events have the same filter.
+        others: usize,
     },
     /// The command does not exist.
     #[error("there is no command '{command}' (searched in {searched}); check the spelling or give its path")]
@@ -97,6 +99,14 @@ pub enum RecordError {
         #[source]
         source: io::Error,
     },
+    /// The output exists and holds something.
+    #[error("{} exists already ({}); name another file with -o, or have it written over with --force", path.display(), crate::recipe::format_bytes(*bytes))]
+    OutputExists {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
     /// Parts of another recording to the same file are there.
     #[error("{} holds a recording that was cut off or still runs; finish it with `lotse info`, remove it, or record to another file", path.display())]
     PartsExist {
@@ -122,10 +132,42 @@ impl RecordError {
     }
 }
 
-fn did_you_mean(nearest: &[String]) -> String {
-    match nearest {
-        [] => "; `lotse list` shows what there is".to_owned(),
-        names => format!("; did you mean {}?", names.join(" or ")),
+fn of_all(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        _ => format!(
+            "\nthe filter is for {others} other events too: name those events alone whose fields it needs (in a recipe, \
+             each event can have a filter of its own)"
+        ),
+    }
+}
+
+/// Kinds of probes that programs attach to and no ring buffer holds.
+const PROGRAM_PROBES: [&str; 12] = [
+    "kprobe",
+    "kretprobe",
+    "uprobe",
+    "uretprobe",
+    "usdt",
+    "fentry",
+    "fexit",
+    "rawtracepoint",
+    "profile",
+    "interval",
+    "software",
+    "hardware",
+];
+
+fn instead_of(pattern: &str, nearest: &[String]) -> String {
+    match (pattern.split_once(':'), nearest) {
+        (Some((kind, _)), _) if PROGRAM_PROBES.contains(&kind) => {
+            format!(
+                "; only tracepoints are recorded: `lotse trace -e '{pattern} {{ … }}'` attaches a program to it"
+            )
+        }
+        (Some((system, "")), _) => format!("; '{system}:*' means all events of {system}"),
+        (_, []) => "; `lotse list` shows what there is".to_owned(),
+        (_, names) => format!("; did you mean {}?", names.join(" or ")),
     }
 }
 

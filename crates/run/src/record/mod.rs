@@ -19,6 +19,7 @@ mod describe;
 mod names;
 mod command;
 mod trigger;
+mod check;
 mod estimate;
 mod recording;
 mod assemble;
@@ -30,6 +31,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+pub use check::check;
 pub use cut::{CutRecording, finish_cut_recording, look_at_cut_recording};
 pub use dat_parts::own_option;
 pub use error::RecordError;

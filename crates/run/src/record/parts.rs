@@ -6,6 +6,8 @@
 //!   the first event;
 //! * `threads`: lines "TID PID COMM", as of the start of the recording;
 //! * `cpuN.pages`: the pages of CPU N as the kernel gave them, one after the other, no header;
+//! * `reserve`: room for the first pieces of that file, given back when it is begun, so that it
+//!   can be put together on a disk that the pages have filled;
 //! * `trace.dat`: the file being put together, in the last phase only. It becomes OUTPUT by a
 //!   rename, after which the folder goes.
 //!
@@ -60,6 +62,11 @@ pub(super) struct Manifest {
     pub metadata: Metadata,
 }
 
+const MANIFEST: &str = "recording.json";
+
+/// Bytes to reserve: formats and what is compressed at a time, else what suffices on two cores.
+const RESERVES: [u64; 2] = [3 << 20, 256 << 10];
+
 /// Layout version of the folder.
 pub(super) const PARTS_VERSION: u32 = 1;
 
@@ -77,23 +84,35 @@ impl Manifest {
 pub(super) struct Parts {
     folder: PathBuf,
     keep: bool,
+    // Locked while the recorder lives, however it ends.
+    _lock: Option<File>,
 }
 
 impl Parts {
-    /// Makes the folder; refuses if there is one.
+    /// Makes the folder; refuses if there is one that holds a recording.
     pub fn create(folder: &Path) -> Result<Self, RecordError> {
-        match fs::create_dir(folder) {
-            Ok(()) => Ok(Parts { folder: folder.to_owned(), keep: false }),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                Err(RecordError::PartsExist { path: folder.to_owned() })
-            }
-            Err(e) => Err(RecordError::output("make the folder", folder, e)),
+        if is_empty_shell(folder) {
+            fs::remove_dir_all(folder).map_err(|e| RecordError::output("remove", folder, e))?;
         }
+        fs::create_dir(folder).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => RecordError::PartsExist { path: folder.to_owned() },
+            _ => RecordError::output("make the folder", folder, e),
+        })?;
+        let lock = lock(folder);
+        let parts = Parts { folder: folder.to_owned(), keep: false, _lock: lock };
+        parts.reserve();
+        Ok(parts)
+    }
+
+    // A small disk, or one that cannot put space aside, goes without.
+    fn reserve(&self) {
+        let Ok(file) = create(&self.folder.join("reserve")) else { return };
+        let _ = RESERVES.iter().any(|&bytes| kernel::files::reserve(&file, bytes).is_ok());
     }
 
     /// Takes over a folder that a killed recorder left. It is kept when finishing fails.
     pub fn adopt(folder: &Path) -> Self {
-        Parts { folder: folder.to_owned(), keep: true }
+        Parts { folder: folder.to_owned(), keep: true, _lock: None }
     }
 
     /// Where a CPU's raw pages are.
@@ -113,18 +132,20 @@ impl Parts {
         opened.map_err(|e| RecordError::output("open", &path, e))
     }
 
-    /// Writes the manifest.
+    /// Writes the manifest. Whoever is killed meanwhile leaves the one before.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), RecordError> {
-        let path = self.folder.join("recording.json");
-        let text = serde_json::to_vec(manifest).map_err(|e| RecordError::output("write", &path, e.into()))?;
-        fs::write(&path, text).map_err(|e| RecordError::output("write", &path, e))
+        let path = self.folder.join(MANIFEST);
+        let refused = |e: io::Error| RecordError::output("write", &path, e);
+        let text = serde_json::to_vec(manifest).map_err(|e| refused(e.into()))?;
+        let new = self.folder.join("recording.json.new");
+        fs::write(&new, text).map_err(refused)?;
+        fs::rename(&new, &path).map_err(refused)
     }
 
     /// Reads the manifest of a folder.
     pub fn read_manifest(folder: &Path) -> Result<Manifest, RecordError> {
         let bad = |reason: String| RecordError::BadParts { path: folder.to_owned(), reason };
-        let text =
-            fs::read(folder.join("recording.json")).map_err(|e| bad(format!("recording.json: {e}")))?;
+        let text = fs::read(folder.join(MANIFEST)).map_err(|e| bad(format!("recording.json: {e}")))?;
         let manifest: Manifest =
             serde_json::from_slice(&text).map_err(|e| bad(format!("recording.json: {e}")))?;
         if manifest.version != PARTS_VERSION {
@@ -159,6 +180,7 @@ impl Parts {
 
     /// The trace file being put together.
     pub fn create_trace(&self) -> Result<File, RecordError> {
+        let _ = fs::remove_file(self.folder.join("reserve"));
         create(&self.folder.join("trace.dat"))
     }
 
@@ -167,6 +189,8 @@ impl Parts {
         fs::rename(self.folder.join("trace.dat"), output)
             .map_err(|e| RecordError::output("write", output, e))?;
         self.keep = false;
+        // First of all: without it the rest is known to be no recording.
+        let _ = fs::remove_file(self.folder.join(MANIFEST));
         Ok(())
     }
 }
@@ -177,6 +201,23 @@ impl Drop for Parts {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
+}
+
+/// What a recorder leaves that was killed before its first event, or after its file was complete.
+fn is_empty_shell(folder: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    let ours = |name: &str| {
+        let pages = name.strip_prefix("cpu").and_then(|rest| rest.strip_suffix(".pages"));
+        pages.is_some_and(|cpu| cpu.parse::<u32>().is_ok())
+            || ["threads", "reserve", "trace.dat", "recording.json.new"].contains(&name)
+    };
+    entries.flatten().all(|entry| entry.file_name().to_str().is_some_and(ours)) && lock(folder).is_some()
+}
+
+/// A lock on the folder; `None` while somebody has one. It goes with the process.
+fn lock(folder: &Path) -> Option<File> {
+    let file = File::open(folder).ok()?;
+    file.try_lock().ok().map(|()| file)
 }
 
 fn create(path: &Path) -> Result<File, RecordError> {

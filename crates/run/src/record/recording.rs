@@ -2,7 +2,6 @@
 //! the instance, the command and the folder go with it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -30,7 +29,7 @@ use super::parts::{Manifest, Parts};
 use super::setup;
 use super::spec::{OwnEvents, RecordSpec};
 use super::trigger::Trigger;
-use super::{EndedBy, Phase, Progress, command, describe, names};
+use super::{EndedBy, Phase, Progress, check, command, describe, names};
 
 /// How often progress is told and the counters are looked at.
 const TICK: Duration = Duration::from_millis(250);
@@ -93,16 +92,8 @@ impl Recording {
     /// Arms the tracer. The command, if there is one, exists and waits.
     pub fn arm(spec: &RecordSpec) -> Result<Self, RecordError> {
         check_selection(&spec.selection)?;
-        let program = match &spec.command {
-            Some(words) => {
-                Some(command::find(words.first().map_or(OsStr::new(""), |word| word.as_os_str()))?)
-            }
-            None => None,
-        };
-        if spec.output.is_dir() {
-            let source = io::Error::from(io::ErrorKind::IsADirectory);
-            return Err(RecordError::output("write", &spec.output, source));
-        }
+        let program = check::program(spec)?;
+        check::output(&spec.output, spec.overwrite)?;
         let tracefs = Tracefs::open()?;
         let swept = sweep(&tracefs)?;
         let cpus = setup::cpus(spec)?;

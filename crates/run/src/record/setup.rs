@@ -66,6 +66,7 @@ pub(super) fn set_filters(
                 filter: filter.clone(),
                 kernel_says,
                 fields: tracefs.format(event).map(|format| field_names(&format)).unwrap_or_default(),
+                others: chosen.iter().filter(|other| other.filter.as_ref() == Some(filter)).count() - 1,
             },
         })?;
     }

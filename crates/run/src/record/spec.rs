@@ -21,6 +21,8 @@ pub struct RecordSpec {
     pub duration: Option<Duration>,
     /// The trace file to write. While recording, `OUTPUT.parts/` stands beside it.
     pub output: PathBuf,
+    /// Write over an output that exists and is not empty; otherwise it is refused.
+    pub overwrite: bool,
     /// Which trace.dat is written.
     pub format: FileFormat,
     /// The rings.
@@ -53,6 +55,7 @@ impl RecordSpec {
             command: None,
             duration: None,
             output: output.into(),
+            overwrite: false,
             format: FileFormat::default(),
             rings: Rings::default(),
             clock: "mono".to_owned(),

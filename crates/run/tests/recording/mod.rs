@@ -1,8 +1,10 @@
 //! What the recorder's tests share.
 #![allow(dead_code, unused_macros, unused_imports)]
 
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use kernel::tracefs::Tracefs;
 use kernel::tracefs_instance::owner_of;
@@ -80,6 +82,41 @@ pub fn own_instances() -> Vec<String> {
     let names = Tracefs::open().unwrap().root().list("instances").unwrap();
     let own = |name: &String| owner_of(name).is_some_and(|(owner, _)| owner.pid == std::process::id());
     names.into_iter().filter(own).collect()
+}
+
+/// The names of all instances there are.
+pub fn instances() -> BTreeSet<String> {
+    Tracefs::open().unwrap().root().list("instances").unwrap().into_iter().collect()
+}
+
+/// The instances of a process.
+pub fn instances_of(pid: u32) -> Vec<String> {
+    let prefix = format!("lotse-{pid}-");
+    instances().into_iter().filter(|name| name.starts_with(&prefix)).collect()
+}
+
+/// Run again with this set, a test of this program is a recorder of its own.
+pub const RECORDER: &str = "LOTSE_TEST_RECORDER";
+
+/// Runs a test of this program as a recorder to `output`, behind the words of `wrapper`.
+pub fn start_recorder(
+    test: &str,
+    output: &Path,
+    wrapper: &[&str],
+) -> (Child, impl Iterator<Item = String> + use<>) {
+    let own = std::env::current_exe().unwrap();
+    let mut command = match wrapper {
+        [] => Command::new(own),
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(own);
+            command
+        }
+    };
+    command.args(["--exact", test, "--nocapture", "--quiet"]);
+    let mut child = command.env(RECORDER, output).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    (child, lines)
 }
 
 /// What `trace-cmd report` prints about a file, its warnings beside it.

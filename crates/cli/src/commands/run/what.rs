@@ -34,8 +34,18 @@ impl What {
             if path.file_name().is_some_and(|name| name == run::run_record::FILE_NAME) {
                 return What::of_folder(path.parent().unwrap_or(Path::new(".")));
             }
-            let source = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the recipe {}", path.display()))?;
+            let bytes = std::fs::read(path).with_context(|| format!("cannot read the recipe {}", path.display()))?;
+            if bytes.starts_with(b"\x7fELF") || bytes.starts_with(b"#!") {
+                bail!(
+                    "{text} is a program and no recipe; to ask about it, name a recipe ({}) and put the command \
+                     behind `--`: lotse run {} -- {text}",
+                    names(),
+                    BUILT_IN[0].0
+                );
+            }
+            let source = String::from_utf8(bytes).ok().with_context(|| {
+                format!("{text} is no recipe: not text; `lotse run {}` uses a built-in one", BUILT_IN[0].0)
+            })?;
             return Ok(What {
                 recipe: parse(&source, &path.display().to_string())?,
                 text: source,
