@@ -3,12 +3,15 @@
 
 use std::collections::BTreeSet;
 
+use bpf::KernelFacts;
 use bpf::facts::{Feature, SavedFacts};
+use kernel::facts::LiveFacts;
 use lang::environment::Nowhere;
 use lang::options::{Options, SelectedCgroup, Selection};
 use lang::presence::Presence;
 use run::program::compile::compile;
 use run::program::live_environment::LiveEnvironment;
+use run::program::session;
 use run::tool::{SHELF, find};
 
 fn everything_selected() -> Selection {
@@ -43,6 +46,34 @@ fn every_tool_compiles_for_every_kernel_or_says_what_it_lacks() {
                         assert!(known, "{name} asks for --{}, which its help does not know", option.name);
                     }
                 }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[test]
+fn the_kernel_at_hand_takes_every_tool_it_has_the_probes_for() {
+    let facts = LiveFacts::new();
+    if !facts.has(Feature::TpBtf) || facts.tracepoints().is_empty() {
+        testkit::skipped!("this kernel has no typed raw tracepoints, or its tracepoints cannot be read");
+    }
+    let environment = LiveEnvironment::new(None);
+    let mut failures = String::new();
+    for (name, _) in SHELF {
+        let Some(Ok(tool)) = find(name) else { panic!("the header of {name} is wrong") };
+        for selection in [Selection::default(), everything_selected()] {
+            let options = Options { environment: &environment, selection, ..Options::default() };
+            let outcome = compile(&tool.text, &options, &facts, None);
+            let loaded = match &outcome.compiled {
+                Some(compiled) => {
+                    session::load(compiled, &facts, false).map(drop).map_err(|why| why.to_string())
+                }
+                None if outcome.report.contains("error[L0010]") => Ok(()),
+                None => Err(outcome.report),
+            };
+            if let Err(why) = loaded {
+                failures.push_str(&format!("{name}:\n{why}\n"));
             }
         }
     }

@@ -134,6 +134,8 @@ fn run_tool(tool: &tool::Tool, common: &Common, console: &mut Console) -> anyhow
         pid,
         cpus: common.cpu.as_ref().map(|list| list.0.iter().copied().collect()),
         duration: common.duration,
+        interval: common.interval,
+        count: common.count,
         cost: common.cost,
         detach_behind: true,
         keep_stacks: common.stacks.drawn(),

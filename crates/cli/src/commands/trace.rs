@@ -209,7 +209,7 @@ impl Trace {
             cost: self.cost,
             detach_behind: true,
             keep_stacks: self.stacks.drawn(),
-            tool: None,
+            ..RunOptions::default()
         };
         let stop = StopToken::new()?;
         let _signals = SignalsStop::route_to(&stop);

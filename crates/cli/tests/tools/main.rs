@@ -3,6 +3,8 @@
 
 mod shared;
 
+mod engine;
+
 mod applications;
 mod block;
 mod files;

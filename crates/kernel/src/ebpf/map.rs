@@ -14,6 +14,7 @@ use crate::error::Refused;
 const MAP_UPDATE: u32 = 2;
 const MAP_DELETE: u32 = 3;
 const MAP_GET_NEXT_KEY: u32 = 4;
+const MAP_LOOKUP_AND_DELETE: u32 = 21;
 const MAP_FREEZE: u32 = 22;
 const DELETE_BATCH: u32 = 27;
 
@@ -123,6 +124,17 @@ impl Map {
             Ok(_) => Ok(true),
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
             Err(e) => Err(self.refused("delete from", e)),
+        }
+    }
+
+    /// Removes a key of a hash map and gives the value it had then, in one step.
+    pub fn take(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Refused> {
+        let mut value = vec![0u8; self.value_bytes()];
+        let mut attribute = self.element(key, address_of_mut(&mut value), 0);
+        match bpf_command(MAP_LOOKUP_AND_DELETE, &mut attribute) {
+            Ok(_) => Ok(Some(value)),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(e) => Err(self.refused("take from", e)),
         }
     }
 

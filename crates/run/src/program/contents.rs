@@ -63,6 +63,14 @@ impl Maps<'_> {
         Ok(Contents { entries: vec![(key.to_vec(), values)] })
     }
 
+    /// Removes an entry and gives the values it had then, in one step; none if it was not there.
+    pub fn take_entry(&self, id: MapId, key: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Refused> {
+        let map = &self.schema.maps[id.0 as usize];
+        let Place::Map(index) = self.layout.place(id) else { return Ok(None) };
+        let taken = self.kernel[index as usize].take(key)?;
+        Ok(taken.map(|value| split(&value, map.value.size() as usize, map.storage)))
+    }
+
     fn entries(&self, index: u32, size: usize, storage: Storage) -> Result<Contents, Refused> {
         let entries = self.kernel[index as usize].entries()?;
         let rows = entries.iter().map(|(key, value)| (key.to_vec(), split(value, size, storage)));

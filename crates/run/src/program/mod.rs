@@ -24,6 +24,7 @@ pub mod printf;
 pub mod compiled;
 
 pub mod contents;
+pub mod intervals;
 
 pub mod output;
 

@@ -134,6 +134,27 @@ impl<'a> Output<'a> {
         self.written()
     }
 
+    /// The end of an interval of that length, before its maps.
+    pub fn interval(&mut self, length: std::time::Duration) -> io::Result<()> {
+        let now = kernel::clock::realtime_ns();
+        match self.form {
+            Form::Text => {
+                self.to.write_all(kernel::local_time::formatted("\n%H:%M:%S\n", now).as_bytes())?;
+            }
+            Form::Json => {
+                let time = kernel::local_time::formatted("%Y-%m-%dT%H:%M:%S", now);
+                let (millis, seconds) = (now / 1_000_000 % 1000, length.as_secs_f64());
+                writeln!(
+                    self.to,
+                    r#"{{"type": "interval", "data": {{"end": "{time}.{millis:03}", "seconds": {seconds:.6}}}}}"#
+                )?;
+            }
+            Form::Metrics | Form::Folded => {}
+        }
+        self.heads.clear();
+        self.written()
+    }
+
     /// All maps of a tool, joined where they are to be; `monotone` tells whether a map's numbers only grow.
     pub fn tool_maps(&mut self, maps: &[(MapShown, bool)]) -> io::Result<()> {
         let style = self.tool.clone().unwrap_or_default();

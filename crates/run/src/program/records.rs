@@ -12,6 +12,7 @@ use super::contents::Maps;
 use super::decode::{Decoder, Names, slot, unsigned};
 use super::folded::{self, FoldedMap, FrameNames};
 use super::host_names::wall_clock_offset;
+use super::intervals::Intervals;
 use super::output::{Form, Output};
 use super::packets::Packets;
 use super::printf::formatted;
@@ -206,8 +207,13 @@ impl Printer<'_, '_> {
         Ok(self.output.map(&shown, self.is_monotone(id))?)
     }
 
-    /// Prints the maps of a tool, by name, without these; those whose names begin with `_` are its memory.
-    pub fn tool_maps(&mut self, without: &[MapId]) -> Result<(), RecordError> {
+    /// Prints the maps of a tool, by name, without these; those whose names begin with `_` are its memory. With
+    /// `intervals`, what came since the last time.
+    pub fn tool_maps(
+        &mut self,
+        without: &[MapId],
+        mut intervals: Option<&mut Intervals>,
+    ) -> Result<(), RecordError> {
         let mut order: Vec<usize> = (0..self.compiled.schema.maps.len()).collect();
         order.retain(|index| {
             !self.compiled.schema.maps[*index].name.starts_with("@_")
@@ -220,7 +226,10 @@ impl Printer<'_, '_> {
         }
         let mut maps = Vec::new();
         for id in order {
-            let contents = self.maps.read(id)?;
+            let contents = match &mut intervals {
+                Some(intervals) => intervals.since(self.maps, id)?,
+                None => self.maps.read(id)?,
+            };
             let shown = self.shown(id, &contents.entries, ShowOptions::default());
             maps.push((shown, self.is_monotone(id)));
         }

@@ -25,6 +25,7 @@ use super::compiled::Compiled;
 use super::contents::Maps;
 use super::folded::{self, FoldedMap};
 use super::host_names::HostNames;
+use super::intervals::Intervals;
 use super::losses::Account;
 use super::output::{Buffering, Form, Output, ToolStyle};
 use super::packets::Packets;
@@ -60,6 +61,10 @@ pub struct RunOptions {
     pub keep_stacks: bool,
     /// Print as a tool of the shelf does.
     pub tool: Option<ToolStyle>,
+    /// Print a tool's maps this often, what came since the last time.
+    pub interval: Option<Duration>,
+    /// End after so many intervals.
+    pub count: Option<u64>,
 }
 
 /// What became of it.
@@ -224,8 +229,10 @@ pub fn run(
     let idle = attachments.is_empty() && signals.is_empty() && running.is_none() && watched.is_none();
 
     let ring_map = compiled.image.system.ring.and_then(|index| kernel_maps.get(index as usize));
+    let kept = if options.keep_stacks { folded::maps_of_stacks(&compiled.schema) } else { vec![] };
     let deadline = options.duration.map(|duration| Instant::now() + duration);
     let mut wait = SHORTEST_WAIT;
+    let mut clock = options.interval.map(|every| Clock::new(every, options.count));
     loop {
         let before = exit_code;
         let had_records = ring.as_ref().is_some_and(|ring| ring.waiting() > 0);
@@ -233,6 +240,12 @@ pub fn run(
         let asked_in_kernel = data.is_some_and(|data| data.load(compiled.layout.exiting as usize) != 0);
         if exit_code.is_some() || asked_in_kernel || asked_to_stop(stop) || idle {
             break;
+        }
+        if let Some(clock) = clock.as_mut().filter(|clock| clock.is_due()) {
+            clock.print(&mut printer, &kept)?;
+            if clock.left == Some(0) {
+                break;
+            }
         }
         for (signal, name) in &signals {
             for _ in 0..signal_counts::take(*signal) {
@@ -246,10 +259,12 @@ pub fn run(
             break;
         }
         wait = if had_records { SHORTEST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+        let until = clock.as_ref().map(|clock| clock.next).into_iter().chain(deadline).min();
+        let pause = until.map_or(wait, |until| wait.min(until.saturating_duration_since(Instant::now())));
         // `exit()` wakes; nothing else does.
         match ring_map {
-            Some(map) => wait_readable(&[stop.as_fd(), map.as_fd()], Some(wait))?,
-            None => wait_readable(&[stop.as_fd()], Some(wait))?,
+            Some(map) => wait_readable(&[stop.as_fd(), map.as_fd()], Some(pause))?,
+            None => wait_readable(&[stop.as_fd()], Some(pause))?,
         };
     }
 
@@ -277,10 +292,14 @@ pub fn run(
         printer.output.lost(account.ring_lost)?;
     }
     printer.output.decoration("\n\n")?;
-    let kept = if options.keep_stacks { folded::maps_of_stacks(&compiled.schema) } else { vec![] };
     let stacks = kept.iter().map(|id| printer.folded(*id)).collect::<Result<_, _>>()?;
-    if options.tool.is_some() {
-        printer.tool_maps(&kept)?;
+    if let Some(clock) = &mut clock {
+        // The interval that was cut short; after the last of a count there is none.
+        if clock.left != Some(0) {
+            clock.print(&mut printer, &kept)?;
+        }
+    } else if options.tool.is_some() {
+        printer.tool_maps(&kept, None)?;
     } else if compiled.schema.config.print_maps_on_exit {
         let mut order: Vec<usize> = (0..compiled.schema.maps.len()).collect();
         order.sort_by_key(|index| &compiled.schema.maps[*index].name);
@@ -303,6 +322,38 @@ pub fn run(
         attachments.detach();
     }
     Ok(Finished { exit_code: exit_code.unwrap_or(0), account, costs, attached_for, stacks })
+}
+
+/// When a tool's maps are printed.
+struct Clock {
+    every: Duration,
+    begun: Instant,
+    next: Instant,
+    left: Option<u64>,
+    intervals: Intervals,
+}
+
+impl Clock {
+    fn new(every: Duration, left: Option<u64>) -> Clock {
+        let begun = Instant::now();
+        Clock { every, begun, next: begun + every, left, intervals: Intervals::default() }
+    }
+
+    fn is_due(&self) -> bool {
+        Instant::now() >= self.next
+    }
+
+    fn print(&mut self, printer: &mut Printer<'_, '_>, without: &[MapId]) -> Result<(), SessionError> {
+        let now = Instant::now();
+        printer.output.interval(now - self.begun)?;
+        printer.tool_maps(without, Some(&mut self.intervals))?;
+        printer.output.flush()?;
+        self.begun = now;
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        // An interval that took longer to print than it lasts delays the next; none is made up for.
+        self.next = (self.next + self.every).max(Instant::now());
+        Ok(())
+    }
 }
 
 /// A signal only wakes the token; its reason is carried over by others.

@@ -6,7 +6,7 @@ use super::super::place::Value;
 use super::{Builtin, Call, Check, Mode, row};
 use crate::hir::{BinaryOp, Expr, ExprKind, Intrinsic};
 use crate::source::Span;
-use crate::types::Type;
+use crate::types::{Space, Type};
 
 pub(super) const ROWS: &[Builtin] = &[row(
     &["selected"],
@@ -97,13 +97,18 @@ fn one_of(checker: &Checker<'_>, actual: Expr, numbers: &[u32], span: Span) -> O
 }
 
 /// Whether the task's cgroup is this one or below it. A cgroup knows its ancestors by level (since 6.1 as
-/// pointers); there are none beyond its own.
+/// pointers); there are none beyond its own. Their array lies behind the struct that BTF describes, where the
+/// verifier lets no plain load go.
 fn below(checker: &mut Checker<'_>, task: &Expr, wanted: crate::options::SelectedCgroup, span: Span) -> Expr {
     let group = member(checker, task, &["cgroups", "dfl_cgrp"], span);
     let level = member(checker, &group, &["level"], span);
     let level = checker.coerced(level, &Type::I64);
     let least = checker.int(wanted.level.into(), Type::I64, span);
     let deep_enough = compared(checker, BinaryOp::Ge, level, least);
+    let group = match group.ty.clone() {
+        Type::Pointer { to, .. } => Expr { ty: Type::Pointer { to, space: Space::Kernel }, ..group },
+        _ => group,
+    };
     let ancestors = checker.field_of(Value::Expr(group), "ancestors", span, span);
     let at = checker.int(wanted.level.into(), Type::U32, span);
     let ancestor = checker.index_of(ancestors, at, span);
