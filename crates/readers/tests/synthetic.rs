@@ -119,6 +119,24 @@ fn losses_have_count_and_place() {
     }
 }
 
+/// Nothing tells where they would have been, but it was not outside of what was recorded.
+#[test]
+fn events_that_a_full_ring_refused_lie_within_the_trace() {
+    let shape = Shape::new(20_000, 3);
+    for version in [Version::Six, Version::Seven, Version::SevenZstd] {
+        let extras = Extras { refused: Some((1, 77)), ..Extras::default() };
+        let mut out = Cursor::new(Vec::new());
+        trace_dat::write_with(&mut out, shape, Machine::ALL[0], version, None, extras).unwrap();
+        let mut source = opened(out.into_inner());
+        let first = Schedule::new(shape).find(|event| event.cpu == 1).unwrap().time;
+        let last = Schedule::new(shape).map(|event| event.time).max().unwrap();
+        let (from, to) = (trace::Nanos(first), trace::Nanos(last));
+        let expected = Loss { cpu: Some(trace::Cpu(1)), from, to, count: Some(77) };
+        assert_eq!(source.info().losses, [expected], "{version:?}");
+        check(&mut *source, Schedule::new(shape), &format!("{version:?}"));
+    }
+}
+
 #[test]
 fn perf_data_of_all_kinds() {
     let shape = Shape::new(60_000, 3);
@@ -206,7 +224,7 @@ fn instances_are_merged_and_offsets_added() {
         for version in [Version::Six, Version::Seven, Version::SevenZstd] {
             let what = format!("{machine:?} {version:?}");
             let made = |clock: &'static str, time_offset: i64| {
-                let extras = Extras { instance: Some(("inner", other, clock)), time_offset };
+                let extras = Extras { instance: Some(("inner", other, clock)), time_offset, refused: None };
                 let mut out = Cursor::new(Vec::new());
                 trace_dat::write_with(&mut out, top, machine, version, None, extras).unwrap();
                 opened(out.into_inner())

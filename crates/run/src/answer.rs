@@ -14,12 +14,15 @@ use crate::counters::{CounterSpan, ThreadFacts};
 use crate::metric::Metric;
 use crate::recipe::{Side, Threshold};
 use crate::run_record::{RunRecord, SelectionRequest, ThresholdOutcome};
+pub use crate::whose::Whose;
 
 /// What a trace is asked.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// Only these threads and those they make; empty: all.
     pub threads: Vec<Tid>,
+    /// What else narrows the question.
+    pub whose: Whose,
     /// Only from here on, on the trace's clock.
     pub from: Option<Nanos>,
     /// Only up to here.
@@ -45,11 +48,32 @@ pub struct Answer {
     pub unseen: Vec<Tid>,
 }
 
+/// So many that none is summed with others where threads are looked for.
+const EVERY_THREAD: usize = 1 << 20;
+
 /// Share of a value by which two measurements may differ.
 const TOLERANCE: f64 = 0.01;
 
+/// Why there is no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The question is about nobody in the trace.
+    #[error(
+        "{file}: no thread fits what was asked for ({of} threads are in it); `lotse report {file} --all` lists them"
+    )]
+    Nobody {
+        /// The trace.
+        file: String,
+        /// How many threads it tells of.
+        of: usize,
+    },
+}
+
 /// Reads and analyses a trace.
-pub fn answer(trace: &Path, question: &Question) -> Result<Answer, SourceError> {
+pub fn answer(trace: &Path, question: &Question) -> Result<Answer, AnswerError> {
     let mut source = readers::open_path(trace)?;
     // Counters and events are compared over the same span.
     let bounds = question.counters.as_ref().map(CounterSpan::bounds);
@@ -62,9 +86,19 @@ pub fn answer(trace: &Path, question: &Question) -> Result<Answer, SourceError> 
     if let Some(counters) = &question.counters {
         add_facts(counters, &mut options);
     }
+    if !question.whose.is_everybody() {
+        let all = SchedOptions { threads: Vec::new(), max_threads: EVERY_THREAD, ..options.clone() };
+        let all = sched::analyse(source.as_mut(), &all);
+        options.threads = question.whose.threads(&question.threads, &all);
+        options.only_listed = true;
+        options.cpus = question.whose.cpus.clone();
+        if options.threads.is_empty() && !all.threads.is_empty() {
+            return Err(AnswerError::Nobody { file: trace.display().to_string(), of: all.threads.len() });
+        }
+    }
     let result = sched::analyse(source.as_mut(), &options);
     // A narrower span than that of the counters has nothing to be compared with.
-    let comparable = question.from.is_none() && question.to.is_none();
+    let comparable = question.from.is_none() && question.to.is_none() && question.whose.cpus.is_empty();
     let check = question.counters.as_ref().filter(|_| comparable).map(|counters| {
         let circumstances = Circumstances { filters: question.filters.clone(), tolerance: TOLERANCE };
         crosscheck(&result, &counters.counters(&result, question.whole_system), &circumstances)
@@ -132,6 +166,7 @@ impl Question {
             counters: counters.filter(|_| record.ledger.clock == "mono"),
             whole_system: filters.is_empty(),
             filters,
+            whose: Whose::default(),
             from: None,
             to: None,
         }

@@ -12,5 +12,6 @@ pub mod run_record;
 pub mod folder;
 pub mod counters;
 pub mod session;
+mod whose;
 pub mod answer;
 pub mod retention;

@@ -236,7 +236,7 @@ fn wait_report(machine: &Machine<Values>, table: &GroupTable, summaries: &[Summa
         heat_preemption: out.heat_preemption.to_map(),
         ..WaitReport::default()
     };
-    for (index, cpu) in machine.cpus.list.iter().enumerate().filter(|(_, c)| c.seen) {
+    for (index, cpu) in machine.cpus.reported() {
         let summary = &summaries[BY_CPU as usize + index];
         let parts = machine.out.parts_of(BY_CPU + index as u32);
         report.by_cpu.push(group(
@@ -449,7 +449,7 @@ fn cpu_reports(machine: &Machine<Values>) -> Vec<CpuReport> {
         lost: cpu.lost,
         max_waiting: cpu.most_waiting,
     };
-    machine.cpus.list.iter().enumerate().filter(|(_, c)| c.seen).map(report).collect()
+    machine.cpus.reported().map(report).collect()
 }
 
 fn timeline(machine: &Machine<Values>, span: Option<(u64, u64)>) -> Timeline {
@@ -457,7 +457,7 @@ fn timeline(machine: &Machine<Values>, span: Option<(u64, u64)>) -> Timeline {
     let Some((start, end)) = span else { return Timeline::default() };
     let columns = axis.column(end.saturating_sub(u64::from(end > start))).map_or(0, |c| c + 1);
     let padded = |lane: &[u64]| (0..columns).map(|i| lane.get(i).copied().unwrap_or(0)).collect();
-    let lanes = machine.cpus.list.iter().enumerate().filter(|(_, c)| c.seen).map(|(index, cpu)| Lane {
+    let lanes = machine.cpus.reported().map(|(index, cpu)| Lane {
         cpu: Cpu(index as u32),
         busy_ns: padded(&cpu.lane.busy),
         unknown_ns: padded(&cpu.lane.unknown),
@@ -472,7 +472,7 @@ fn open_waits(machine: &Machine<Values>, options: &SchedOptions) -> Vec<OpenWait
         .threads
         .list
         .iter()
-        .filter(|t| t.counted && t.phase == Phase::Waiting)
+        .filter(|t| t.counted && t.phase == Phase::Waiting && machine.cpus.is_selected(t.queue_cpu))
         .map(|t| OpenWait {
             thread: t.key,
             name: t.comm.to_string(),

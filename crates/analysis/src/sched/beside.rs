@@ -29,8 +29,7 @@ impl Beside {
     pub fn update(&mut self, slot: Slot, now: u64, threads: &mut [Thread], allowed: &CpuSets, cpus: &Cpus) {
         let thread = &mut threads[slot as usize];
         if thread.entry == NO_ENTRY {
-            let set = allowed.of(slot);
-            if set.iter().map(|w| w.count_ones()).sum::<u32>() < 2 {
+            if !allowed.has_several(slot) {
                 return;
             }
             thread.entry = self.entries.len() as u32;

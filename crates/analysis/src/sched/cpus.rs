@@ -1,5 +1,7 @@
 //! The CPUs of a trace: what each runs, who waits for it, and how that went over time.
 
+use trace::Cpu;
+
 use super::threads::{NO_CPU, Slot};
 use crate::axis::{Axis, join_columns, spread, take_back};
 
@@ -151,13 +153,33 @@ pub(crate) struct Cpus {
     pub idle: Vec<u64>,
     pub axis: Axis,
     pub window_start: u64,
+    /// By CPU, those that are reported; empty: all.
+    selected: Vec<bool>,
     /// Whether columns and pieces are kept, not sums alone.
     keep: bool,
 }
 
 impl Cpus {
-    pub fn new(columns: usize, keep: bool) -> Cpus {
-        Cpus { list: Vec::new(), idle: vec![0], axis: Axis::new(0, columns), window_start: 0, keep }
+    pub fn new(columns: usize, selected: &[Cpu], keep: bool) -> Cpus {
+        let mut flags = Vec::new();
+        for cpu in selected.iter().filter(|cpu| cpu.0 < CPU_LIMIT) {
+            let at = cpu.0 as usize;
+            flags.resize(flags.len().max(at + 1), false);
+            flags[at] = true;
+        }
+        let axis = Axis::new(0, columns);
+        Cpus { list: Vec::new(), idle: vec![0], axis, window_start: 0, selected: flags, keep }
+    }
+
+    /// Whether this CPU is asked about.
+    #[inline]
+    pub fn is_selected(&self, cpu: u16) -> bool {
+        self.selected.is_empty() || self.selected.get(cpu as usize).copied().unwrap_or(false)
+    }
+
+    /// The CPUs to report: seen, and asked about.
+    pub fn reported(&self) -> impl Iterator<Item = (usize, &CpuState)> {
+        self.list.iter().enumerate().filter(|(at, cpu)| cpu.seen && self.is_selected(*at as u16))
     }
 
     /// Makes room for a CPU. `false` when the number cannot be one.
@@ -269,6 +291,9 @@ impl Cpus {
     /// One counted thread more (or less) waits for `cpu` from `now` on.
     #[inline]
     pub fn hold(&mut self, cpu: u16, now: u64, more: bool) {
+        if !self.is_selected(cpu) {
+            return;
+        }
         let from_window = self.window_start;
         let Some(state) = self.list.get_mut(cpu as usize) else { return };
         state.settle_held(now, from_window);
@@ -298,12 +323,17 @@ impl Cpus {
         let state = &mut self.list[cpu as usize];
         let from = state.waiting_since.max(self.window_start);
         if state.waiting > 0 && now > from {
-            spread(&self.axis, &mut state.lane.waiting, from, now, u64::from(state.waiting));
             let (first, last) = (self.axis.column_at(from), self.axis.column_at(now - 1));
-            if state.lane.most.len() <= last {
-                state.lane.most.resize(last + 1, 0);
+            let LaneColumns { waiting, most, .. } = &mut state.lane;
+            if most.len() <= last {
+                most.resize(last + 1, 0);
             }
-            for most in &mut state.lane.most[first..=last] {
+            if first == last && from >= self.axis.start && last < waiting.len() {
+                waiting[last] += (now - from) * u64::from(state.waiting);
+            } else {
+                spread(&self.axis, waiting, from, now, u64::from(state.waiting));
+            }
+            for most in &mut most[first..=last] {
                 *most = (*most).max(state.waiting);
             }
         }

@@ -13,6 +13,11 @@ pub struct SchedOptions {
     pub to: Option<Nanos>,
     /// Only these threads are counted, and threads they make; empty: all.
     pub threads: Vec<Tid>,
+    /// What `threads` make is counted only where it is named there, too.
+    pub only_listed: bool,
+    /// Only waits that end on these CPUs are counted, and only these CPUs told of; empty: all.
+    /// Budgets of threads are those of all CPUs.
+    pub cpus: Vec<Cpu>,
     /// How many long waits to list.
     pub long_waits: usize,
     /// How many pairs of waker and woken to list.
@@ -45,6 +50,8 @@ impl Default for SchedOptions {
             from: None,
             to: None,
             threads: Vec::new(),
+            only_listed: false,
+            cpus: Vec::new(),
             long_waits: 20,
             wakers: 50,
             max_threads: 20_000,

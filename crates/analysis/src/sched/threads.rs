@@ -340,6 +340,15 @@ impl CpuSets {
         self.of(slot).get(cpu as usize / 64).is_some_and(|w| w >> (cpu % 64) & 1 == 1)
     }
 
+    /// Whether a thread's set has more than one CPU.
+    #[inline]
+    pub fn has_several(&self, slot: Slot) -> bool {
+        match self.of(slot) {
+            [word] => word & word.wrapping_sub(1) != 0,
+            words => words.iter().map(|word| word.count_ones()).sum::<u32>() > 1,
+        }
+    }
+
     #[inline]
     pub fn add(&mut self, slot: Slot, cpu: u16) {
         let at = slot as usize * self.words + cpu as usize / 64;

@@ -29,6 +29,50 @@ fn a_wait_begins_at_the_first_of_waking_and_wakeup() {
 }
 
 #[test]
+fn waits_of_some_cpus_alone_are_counted_and_budgets_stay_whole() {
+    let text = "100 0 switch idle R -> a/10
+         100 1 switch idle R -> b/11
+         150 0 switch a/10 R -> c/12
+         150 1 switch b/11 R -> d/13
+         180 0 switch c/12 S -> a/10
+         190 1 switch d/13 S -> b/11
+         200 0 switch a/10 S -> idle
+         200 1 switch b/11 S -> idle";
+    let mut scenario = Scenario::parse(text);
+    let all = analyse(&mut scenario, &SchedOptions::default());
+    let options = SchedOptions { cpus: vec![Cpu(1)], ..SchedOptions::default() };
+    let one = analyse(&mut scenario, &options);
+    assert_eq!((all.wait.total.count, all.wait.total.sum_ns), (2, 70));
+    assert_eq!((one.wait.total.count, one.wait.total.sum_ns), (1, 40));
+    assert_eq!(one.cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), [Cpu(1)]);
+    assert_eq!((one.timeline.lanes.len(), one.wait.by_cpu.len()), (1, 1));
+    let waited_for: u64 = one.wait.meanwhile.iter().map(|holder| holder.others_waited_ns).sum();
+    assert_eq!(waited_for, 40);
+    let budget = |result: &SchedResult, tid: i32| {
+        result.threads.iter().find(|thread| thread.key.tid == Tid(tid)).unwrap().budget.clone()
+    };
+    for tid in [10, 11] {
+        assert_eq!(budget(&one, tid), budget(&all, tid));
+    }
+}
+
+#[test]
+fn listed_threads_may_be_asked_about_without_what_they_make() {
+    let text = "100 0 switch idle R -> a/10
+         110 0 fork a/10 -> b/11
+         111 0 new b/11 -> 0
+         120 0 switch a/10 S -> b/11
+         130 0 switch b/11 S -> idle";
+    for (only_listed, threads) in [(false, vec![10, 11]), (true, vec![10])] {
+        let options = SchedOptions { threads: vec![Tid(10)], only_listed, ..SchedOptions::default() };
+        let result = analyse(&mut Scenario::parse(text), &options);
+        let mut counted: Vec<i32> = result.threads.iter().map(|thread| thread.key.tid.0).collect();
+        counted.sort_unstable();
+        assert_eq!(counted, threads);
+    }
+}
+
+#[test]
 fn wakeups_of_runnable_and_running_threads_start_nothing() {
     let result = run("100 0 switch idle R -> a/10
          110 1 waking a/10 -> 0

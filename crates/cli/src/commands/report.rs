@@ -5,25 +5,27 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use report::Document;
-use run::answer::{self, Question};
+use run::answer::{self, Question, Whose};
 use run::counters::CounterSpan;
 use run::folder;
 use run::recipe;
 use run::run_record::RunRecord;
-use trace::{Nanos, Tid};
+use trace::{Cpu, Nanos, Tid};
 
 use super::run::{say_verdict, verdict};
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::input::trace_file;
 use crate::present::{self, Format};
+use crate::selection::{CpuList, cpu_list};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lotse report trace.dat                          a file of trace-cmd or lotse
   lotse report perf.data --format markdown        a file of perf, for a ticket
   lotse report lotse-runs/20261130T153838Z-sched -o again.html
-  lotse report trace.dat --from 1.5s --to 2s --tid 4711")]
+  lotse report trace.dat --from 1.5s --to 2s --pid 4711
+  lotse report trace.dat --comm 'nginx*' --cpu 0-3")]
 pub struct Report {
     /// A trace file of lotse, trace-cmd or perf, or a run folder
     #[arg(value_name = "FILE|RUN_FOLDER")]
@@ -43,9 +45,18 @@ pub struct Report {
     /// Only until so long after the trace's begin
     #[arg(long, value_name = "TIME", value_parser = run::recipe::parse_duration)]
     to: Option<Duration>,
-    /// Only these threads and what they start (a process's number: its first thread)
-    #[arg(short, long, value_name = "TID", value_delimiter = ',', visible_alias = "pid")]
+    /// Only these processes, with all their threads and what they start
+    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
+    pid: Vec<i32>,
+    /// Only these threads, with what they start
+    #[arg(short, long, value_name = "TID", value_delimiter = ',')]
     tid: Vec<i32>,
+    /// Only threads of these names, of now or before: nginx, 'kworker/*'
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    comm: Vec<String>,
+    /// Only waits that end on these CPUs, such as 0,2-3, of threads that run there
+    #[arg(short, long, value_name = "LIST", value_parser = cpu_list)]
+    cpu: Option<CpuList>,
     /// All rows of every table
     #[arg(long)]
     all: bool,
@@ -127,9 +138,15 @@ impl Report {
 
     /// Bounds the question by the options. Times are counted from the trace's first event.
     fn narrow(&self, question: &mut Question, trace: &Path) -> anyhow::Result<()> {
-        if !self.tid.is_empty() {
+        // Who is named takes the place of whom the run was about; names and CPUs narrow that.
+        if !self.tid.is_empty() || !self.pid.is_empty() {
             question.threads = self.tid.iter().map(|&tid| Tid(tid)).collect();
         }
+        question.whose = Whose {
+            processes: self.pid.iter().map(|&pid| Tid(pid)).collect(),
+            names: self.comm.clone(),
+            cpus: self.cpu.iter().flat_map(|list| &list.0).map(|&cpu| Cpu(cpu)).collect(),
+        };
         if self.from.is_none() && self.to.is_none() {
             return Ok(());
         }

@@ -283,3 +283,53 @@ fn everybody_can_be_asked_about_while_a_command_runs() {
     let all = rows(&[&["run", "sched", "-q", "--all"][..], &command].concat());
     assert!(alone <= 2 && all > alone, "{alone} {all}");
 }
+
+/// Two processes on two CPUs: `server` [10] with a thread [11], `client` [20], which starts [21].
+const TWO_PROCESSES: &str = "\
+# tracer: nop
+          <idle>-0     (-----) [000] d..2.   100.000100: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=server next_pid=10 next_prio=120
+          <idle>-0     (-----) [001] d..2.   100.000110: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=client next_pid=20 next_prio=120
+          server-10    (   10) [000] d..2.   100.000200: sched_switch: prev_comm=server prev_pid=10 prev_prio=120 prev_state=R ==> next_comm=worker/1 next_pid=11 next_prio=120
+          client-20    (   20) [001] d..2.   100.000210: sched_process_fork: comm=client pid=20 child_comm=client child_pid=21
+          client-20    (   20) [001] d..2.   100.000220: sched_switch: prev_comm=client prev_pid=20 prev_prio=120 prev_state=R ==> next_comm=child next_pid=21 next_prio=120
+        worker/1-11    (   10) [000] d..2.   100.000300: sched_switch: prev_comm=worker/1 prev_pid=11 prev_prio=120 prev_state=R ==> next_comm=server next_pid=10 next_prio=120
+           child-21    (   21) [001] d..2.   100.000340: sched_switch: prev_comm=child prev_pid=21 prev_prio=120 prev_state=R ==> next_comm=client next_pid=20 next_prio=120
+          server-10    (   10) [000] d..2.   100.000400: sched_switch: prev_comm=server prev_pid=10 prev_prio=120 prev_state=S ==> next_comm=worker/1 next_pid=11 next_prio=120
+          client-20    (   20) [001] d..2.   100.000410: sched_switch: prev_comm=client prev_pid=20 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+        worker/1-11    (   10) [000] d..2.   100.000500: sched_switch: prev_comm=worker/1 prev_pid=11 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+";
+
+#[test]
+fn a_report_is_narrowed_by_process_thread_name_and_cpu() {
+    let place = Place::new();
+    place.write("two.txt", TWO_PROCESSES);
+    let threads = |options: &[&str]| {
+        let words = [&["report", "two.txt", "--format", "json"], options].concat();
+        let report = json(&done(place.lotse(&words)).stdout);
+        let rows = report["data"]["threads"]["rows"].as_array().unwrap().clone();
+        let mut tids: Vec<u64> = rows.iter().map(|row| row["tid"].as_u64().unwrap()).collect();
+        tids.sort_unstable();
+        (tids, rows.iter().map(|row| row["waits"].as_u64().unwrap()).sum::<u64>())
+    };
+    let everybody = threads(&[]);
+    assert_eq!(everybody.0, [10, 11, 20, 21]);
+    for (options, expected) in [
+        (&["--pid", "10"][..], &[10, 11][..]),
+        (&["--tid", "10"], &[10]),
+        // With what they start.
+        (&["--tid", "20"], &[20, 21]),
+        (&["--pid", "20"], &[20, 21]),
+        (&["--comm", "client"], &[20, 21]),
+        (&["--comm", "c*d"], &[21]),
+        (&["--comm", "worker/?,serv*"], &[10, 11]),
+        (&["--cpu", "1"], &[20, 21]),
+        (&["--cpu", "0", "--comm", "*er*"], &[10, 11]),
+        (&["--pid", "10", "--comm", "worker*"], &[11]),
+        (&["--pid", "10,20", "--cpu", "0-1"], &[10, 11, 20, 21]),
+    ] {
+        assert_eq!(threads(options).0, expected, "{options:?}");
+    }
+    assert_eq!(threads(&["--cpu", "0-1"]), everybody);
+    place.lotse(&["report", "two.txt", "--pid", "10", "--cpu", "1"]).refused(&["two.txt", "no thread fits"]);
+    place.lotse(&["report", "two.txt", "--comm", "nobody"]).refused(&["no thread fits", "4 threads"]);
+}

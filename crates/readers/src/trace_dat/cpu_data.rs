@@ -122,6 +122,35 @@ impl CpuCursor {
         })
     }
 
+    /// Leaves out all pages but the last; of packed ones, all chunks but the last.
+    fn skip_to_last_pages(&mut self) -> Result<(), SourceError> {
+        let Some(chunks) = self.chunks else {
+            let left = self.end.saturating_sub(self.next);
+            self.next += left.saturating_sub(1) / self.page_size as u64 * self.page_size as u64;
+            return Ok(());
+        };
+        for _ in 1..chunks {
+            self.next += 8 + self.chunk_sizes()?.0;
+        }
+        self.chunks = Some(chunks.min(1));
+        Ok(())
+    }
+
+    /// Time of the CPU's first record and of its last, without reading what is between.
+    pub(crate) fn span(mut self) -> Option<(u64, u64)> {
+        let start = (self.next, self.chunks);
+        if !self.advance().ok()? {
+            return None;
+        }
+        let first = self.record_time;
+        (self.next, self.chunks) = start;
+        self.block.clear();
+        (self.page_end, self.at, self.events_end) = (0, 0, 0);
+        self.skip_to_last_pages().ok()?;
+        while self.advance().ok()? {}
+        Some((first, self.record_time))
+    }
+
     /// The record found by the last `advance`.
     #[inline]
     pub(crate) fn record(&self) -> &[u8] {
@@ -283,6 +312,19 @@ impl CpuCursor {
 
     fn next_chunk(&mut self) -> Result<(), SourceError> {
         self.block_at = self.next;
+        let (packed, unpacked) = self.chunk_sizes()?;
+        self.packed.resize(packed as usize, 0);
+        read_into(&*self.input, self.next + 8, &mut self.packed, "a packed chunk")?;
+        let unpacker = &mut *self.unpacker.borrow_mut();
+        unpacker
+            .unpack(&self.packed, unpacked, &mut self.block)
+            .map_err(|reason| wrong(&*self.input, self.next, reason))?;
+        self.next += 8 + packed;
+        Ok(())
+    }
+
+    /// Packed and unpacked bytes of the next chunk.
+    fn chunk_sizes(&self) -> Result<(u64, u64), SourceError> {
         let mut sizes = [0; 8];
         let left = self.end.saturating_sub(self.next);
         if left < 8 {
@@ -298,13 +340,6 @@ impl CpuCursor {
                 format!("a chunk of {packed} bytes where {} are left", left - 8),
             ));
         }
-        self.packed.resize(packed as usize, 0);
-        read_into(&*self.input, self.next + 8, &mut self.packed, "a packed chunk")?;
-        let unpacker = &mut *self.unpacker.borrow_mut();
-        unpacker
-            .unpack(&self.packed, unpacked, &mut self.block)
-            .map_err(|reason| wrong(&*self.input, self.next, reason))?;
-        self.next += 8 + packed;
-        Ok(())
+        Ok((packed, unpacked))
     }
 }

@@ -22,7 +22,7 @@ use trace::{
 
 use self::{
     cpu_data::{CpuCursor, CpuExtent},
-    facts::{Account, CycleScale},
+    facts::{Account, CycleScale, RingCounters},
     head::Head,
     ring_page::PageLayout,
 };
@@ -118,6 +118,7 @@ impl TraceDat {
                 Some((buffer, Cpu(counters.cpu), counters.overrun))
             })
             .collect();
+        let mut refused = Vec::new();
         if let Some(account) = &head.account {
             let recorded = account.cpus.iter().map(|cpu| cpu.recorded).fold(0, u64::saturating_add);
             let lost = account.cpus.iter().map(|cpu| cpu.lost.total()).fold(0, u64::saturating_add);
@@ -125,20 +126,15 @@ impl TraceDat {
             info.facts.push(("clock to unix time, ns".to_owned(), account.realtime_offset_ns.to_string()));
             info.losses = account.losses_without_page().0;
         } else {
-            let all = (Nanos(0), Nanos(u64::MAX));
-            info.losses.extend(head.counters.iter().filter(|(_, c)| c.dropped > 0).map(|(_, c)| Loss {
-                cpu: Some(Cpu(c.cpu)),
-                from: all.0,
-                to: all.1,
-                count: Some(c.dropped),
-            }));
+            refused = head.counters.into_iter().filter(|(_, counters)| counters.dropped > 0).collect();
         }
-        let load = head.symbols.zip(files.first().cloned()).map(|(section, input)| {
+        let symbols = head.symbols;
+        let load = symbols.zip(files.first().cloned()).map(|(section, input)| {
             let endian = info.endian;
             let load = move || section.content(&*input, endian).unwrap_or_default();
             Box::new(load) as Box<dyn Fn() -> Vec<u8> + Send + Sync>
         });
-        TraceDat {
+        let mut trace = TraceDat {
             problems_at_open: info.problems.len(),
             info,
             files,
@@ -151,6 +147,42 @@ impl TraceDat {
             account: head.account,
             overrun,
             names: Names::new(&head.printk, load),
+        };
+        trace.place_refused(&head.buffers, &refused);
+        trace
+    }
+
+    /// Events that a full ring refused are only counted in all. A ring is full at its first record
+    /// at the earliest, and nothing is recorded after the last record of all.
+    fn place_refused(&mut self, buffers: &[head::Buffer], refused: &[(String, RingCounters)]) {
+        if refused.is_empty() {
+            return;
+        }
+        let unpacker = Rc::default();
+        let spans: Vec<Option<(Nanos, Nanos)>> = self
+            .extents
+            .iter()
+            .map(|extent| {
+                let input = Arc::clone(&self.files[extent.file as usize]);
+                let page = self.page_size;
+                let cursor = CpuCursor::new(input, *extent, self.layout, page, page, &unpacker).ok()?;
+                let (first, last) = cursor.span()?;
+                Some((self.time.nanos(first), self.time.nanos(last)))
+            })
+            .collect();
+        let (Some(begin), Some(end)) =
+            (spans.iter().flatten().map(|s| s.0).min(), spans.iter().flatten().map(|s| s.1).max())
+        else {
+            return;
+        };
+        for (name, counters) in refused {
+            let is_its = |extent: &CpuExtent| {
+                extent.cpu.0 == counters.cpu && buffers[extent.buffer as usize].name == *name
+            };
+            let at = self.extents.iter().position(is_its);
+            let from = at.and_then(|at| spans[at]).map_or(begin, |span| span.0);
+            let (cpu, count) = (Some(Cpu(counters.cpu)), Some(counters.dropped));
+            self.info.losses.push(Loss { cpu, from, to: end, count });
         }
     }
 

@@ -41,6 +41,8 @@ pub struct Extras {
     pub instance: Option<(&'static str, Shape, &'static str)>,
     /// Nanoseconds that readers are to add to all times.
     pub time_offset: i64,
+    /// A CPU whose full ring refused so many events.
+    pub refused: Option<(u32, u64)>,
 }
 
 /// Writes the events of `shape`.
@@ -161,6 +163,12 @@ fn options(extras: Extras) -> Vec<(u16, Vec<u8>)> {
     ];
     if extras.time_offset != 0 {
         options.push((7, format!("{}\0", extras.time_offset).into_bytes()));
+    }
+    if let Some((cpu, count)) = extras.refused {
+        options.push((
+            2,
+            format!("CPU: {cpu}\nentries: 9\noverrun: 0\ndropped events: {count}\n\0").into_bytes(),
+        ));
     }
     options
 }

@@ -143,7 +143,7 @@ impl<O: Output> Machine<O> {
         let (key, counted, kernel) = (maker.key, maker.counted, maker.kernel);
         let thread = &mut self.threads.list[child as usize];
         thread.parent = Some(key);
-        thread.counted |= counted;
+        thread.counted |= counted && self.inherits;
         thread.kernel = kernel;
     }
 

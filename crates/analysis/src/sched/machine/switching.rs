@@ -125,7 +125,7 @@ impl<O: Output> Machine<O> {
                 let thread = &mut self.threads.list[slot as usize];
                 let start = self.start.unwrap_or(now).max(self.window.0);
                 thread.totals.wait_cut += now.saturating_sub(start);
-                if now >= self.window.0 {
+                if now >= self.window.0 && self.cpus.is_selected(cpu) {
                     thread.totals.intervals.cut_at_start += 1;
                     self.wait_intervals.cut_at_start += u64::from(thread.counted);
                 }

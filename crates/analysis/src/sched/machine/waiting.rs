@@ -122,6 +122,9 @@ impl<O: Output> Machine<O> {
         let thread = &mut self.threads.list[slot as usize];
         let kind = usize::from(thread.cause == WaitCause::Preemption);
         thread.totals.wait_budget[kind] += now.saturating_sub(start.max(self.window.0));
+        if !self.cpus.is_selected(cpu) {
+            return;
+        }
         if start < self.window.0 {
             if now >= self.window.0 {
                 thread.totals.intervals.cut_at_start += 1;
