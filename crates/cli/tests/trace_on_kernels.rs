@@ -62,6 +62,22 @@ fn tracepoints_count_exactly_served_either_way() {
 }
 
 #[test]
+fn one_probe_attaches_to_all_its_tracepoints() {
+    if !has(bpf::facts::Feature::Tracefs) {
+        return;
+    }
+    let program = "tracepoint:syscalls:sys_enter_getcpu,tracepoint:syscalls:sys_enter_write,tracepoint:syscalls:sys_enter_read \
+                   /pid == cpid && args.__syscall_nr != __NR_read/ { @[probe] = count(); }";
+    let printed = maps_of(program, &[]).unwrap_or_else(|talk| panic!("{talk}"));
+    let writes = printed.rsplit(": ").next().and_then(|count| count.parse::<u64>().ok());
+    assert!(printed.starts_with("@[tracepoint:syscalls:sys_enter_write]: "), "{printed}");
+    assert!(writes.is_some_and(|writes| writes >= 300), "{printed}");
+    let program = "software:context-switches:1,software:page-faults:1 /pid == cpid/ { @[probe] = count(); }";
+    let printed = maps_of(program, &[]).unwrap_or_else(|talk| panic!("{talk}"));
+    assert!(printed.contains("page-faults"), "{printed}");
+}
+
+#[test]
 fn kprobes_count_exactly() {
     if has(bpf::facts::Feature::Kprobes) {
         check("kprobe:vfs_write /pid == cpid && arg2 == 1/ { @ = count(); }", &[], "@: 300");

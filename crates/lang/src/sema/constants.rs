@@ -3,7 +3,11 @@
 //! Values are those of the kernel's user-space interface for x86-64 and arm64 (they agree
 //! unless noted); programs that define a name themselves have their own value.
 
+use std::rc::Rc;
+
 use bpf::KernelFacts;
+
+use super::errnos;
 
 /// The value of a name.
 pub fn find(name: &str, facts: &dyn KernelFacts) -> Option<i64> {
@@ -21,6 +25,20 @@ pub fn find(name: &str, facts: &dyn KernelFacts) -> Option<i64> {
 pub fn signal(name: &str) -> Option<u32> {
     let short = name.strip_prefix("SIG").unwrap_or(name);
     SIGNALS.iter().position(|have| *have == short).map(|at| at as u32 + 1)
+}
+
+/// Names of errnos with their numbers, also of those that stay in the kernel.
+pub fn errnos() -> Vec<(Rc<str>, i64)> {
+    errnos::NAMES.iter().map(|(name, number)| (Rc::from(*name), *number)).collect()
+}
+
+/// Names of signals with their numbers, `SIGHUP` to `SIGSYS`, then those from `SIGRTMIN` (32, as the kernel
+/// counts; the C library keeps the first two or three for itself).
+pub fn signals() -> Vec<(Rc<str>, i64)> {
+    let usual = SIGNALS.iter().enumerate().map(|(at, name)| (format!("SIG{name}").into(), at as i64 + 1));
+    let rest =
+        (0..33).map(|n| (if n == 0 { "SIGRTMIN".into() } else { format!("SIGRTMIN+{n}").into() }, 32 + n));
+    usual.chain(rest).collect()
 }
 
 const SIGNALS: &[&str] = &[

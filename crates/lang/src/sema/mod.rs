@@ -1,6 +1,7 @@
 //! [`crate::syntax::ast::Ast`] → [`crate::hir::Program`]: names, types, probes.
 
 // One recursion in several files: each expression may hold any other.
+mod errnos;
 mod constants;
 mod convert;
 mod registers;

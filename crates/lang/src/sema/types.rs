@@ -66,6 +66,8 @@ pub struct Resolver<'a> {
     found: RefCell<Known>,
     /// What the preamble declares.
     pub declared: RefCell<Declared>,
+    /// Enums that neither BTF nor the preamble declares, by name.
+    named: RefCell<HashMap<&'static str, EnumId>>,
 }
 
 /// Names that were found; what was not may still come with a module.
@@ -100,6 +102,7 @@ impl<'a> Resolver<'a> {
             enums_by_btf: RefCell::default(),
             found: RefCell::default(),
             declared: RefCell::default(),
+            named: RefCell::default(),
         }
     }
 
@@ -165,6 +168,16 @@ impl<'a> Resolver<'a> {
         let mut table = self.table.borrow_mut();
         table.enums.push(found);
         EnumId(table.enums.len() as u32 - 1)
+    }
+
+    /// The names of numbers as an enum, made when first asked for.
+    pub fn names_of(&self, name: &'static str, values: fn() -> Vec<(Rc<str>, i64)>) -> EnumId {
+        if let Some(id) = self.named.borrow().get(name) {
+            return *id;
+        }
+        let id = self.add_enum(Enumeration { name: name.into(), values: values() });
+        self.named.borrow_mut().insert(name, id);
+        id
     }
 
     fn insert(&self, record: Record, origin: Origin) -> RecordRef {

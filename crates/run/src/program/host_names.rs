@@ -19,6 +19,7 @@ use lang::types::{Clock, Stack, StackMode};
 
 use super::decode::{Names, unsigned};
 use super::folded::FrameNames;
+use super::ia32;
 use super::value::StackLines;
 
 /// Names of this machine.
@@ -292,6 +293,10 @@ impl Names for HostNames<'_> {
     }
 
     fn syscall(&self, number: u32) -> String {
+        if number & ia32::MARK != 0 && number >> 30 == 0 {
+            let number = number & !ia32::MARK;
+            return format!("ia32:{}", ia32::name(number).map_or_else(|| number.to_string(), str::to_owned));
+        }
         self.facts.syscalls().get(&number).cloned().unwrap_or_else(|| number.to_string())
     }
 

@@ -8,6 +8,7 @@ pub mod decode;
 pub mod shown;
 
 mod gfp_flags;
+mod ia32;
 pub mod text;
 
 mod series;

@@ -10,6 +10,7 @@ mod aggregates;
 mod comptime;
 mod machine;
 mod maps;
+mod numbers;
 mod output;
 mod probe;
 mod selected;
@@ -110,6 +111,7 @@ const GROUPS: &[&[Builtin]] = &[
     selected::ROWS,
     strings::ROWS,
     symbols::ROWS,
+    numbers::ROWS,
     maps::ROWS,
     aggregates::ROWS,
     output::ROWS,

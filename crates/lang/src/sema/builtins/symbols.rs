@@ -3,7 +3,6 @@
 use bpf::btf::{Kind, KindSet};
 
 use super::super::checker::Checker;
-use super::super::convert::constant;
 use super::{Builtin, Call, Check, Mode, row};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::environment::Unanswered;
@@ -91,22 +90,6 @@ pub(super) const ROWS: &[Builtin] = &[
         Mode::Async,
         (2, 2),
         Check::Value(strftime),
-    ),
-    row(
-        &["strerror"],
-        "strerror_t strerror(int error)",
-        "The message of an errno, to print.",
-        Mode::Async,
-        (1, 1),
-        Check::Value(strerror),
-    ),
-    row(
-        &["syscall_name"],
-        "string syscall_name(int number)",
-        "The name of a system call, to print.",
-        Mode::Async,
-        (1, 1),
-        Check::Value(syscall_name),
     ),
     row(
         &["socket_cookie"],
@@ -286,24 +269,6 @@ fn strftime<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     let format = Checker::intern(&mut checker.time_formats, &format);
     let intrinsic = Intrinsic::Timestamp { format, clock };
     Some(checker.make(ExprKind::Intrinsic(intrinsic, vec![value]), Type::Timestamp, call.span))
-}
-
-fn strerror<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
-    let value = checker.argument_as(call, 0, &Type::signed(4))?;
-    Some(checker.make(ExprKind::Intrinsic(Intrinsic::ErrorText, vec![value]), Type::ErrorText, call.span))
-}
-
-fn syscall_name<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
-    let value = checker.argument_integer(call, 0)?;
-    if let Some(number) = constant(&value) {
-        let name =
-            u32::try_from(number).ok().and_then(|number| checker.facts.syscalls().get(&number)).cloned();
-        if let Some(name) = name {
-            return Some(checker.string(name.as_bytes(), call.span));
-        }
-    }
-    let value = checker.coerced(value, &Type::signed(4));
-    Some(checker.make(ExprKind::Intrinsic(Intrinsic::SyscallName, vec![value]), Type::SyscallName, call.span))
 }
 
 fn record_pointer<'a>(

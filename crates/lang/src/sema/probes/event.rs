@@ -81,14 +81,7 @@ impl Expander<'_> {
             Attach::Software { config: *config, count }
         };
         let probe_name = format!("{provider}:{name}:{count}");
-        Ok(vec![self.resolved(
-            point,
-            ProgramKind::PerfEvent,
-            probe_name,
-            attach,
-            Args::None,
-            Some("counted".into()),
-        )])
+        Ok(vec![self.resolved(point, ProgramKind::PerfEvent, probe_name, attach, Args::None, None)])
     }
 
     pub(super) fn watchpoint(&self, point: &Point<'_>) -> Result<Vec<Resolved>, Box<Diagnostic>> {
