@@ -14,6 +14,31 @@ pub fn message(out: &mut dyn Write, kind: &str, data: &Value) -> io::Result<()> 
     out.write_all(&line)
 }
 
+/// A tool's row: what has a name is told by it, as in text, so that who reads the rows needs no table of numbers.
+pub fn row(out: &mut dyn Write, fields: &[(String, Value)]) -> io::Result<()> {
+    let mut line = b"{\"type\": \"row\", \"data\": {".to_vec();
+    for (at, (name, value)) in fields.iter().enumerate() {
+        if at > 0 {
+            line.extend_from_slice(b", ");
+        }
+        string(&mut line, name.as_bytes());
+        line.extend_from_slice(b": ");
+        put_named(&mut line, value);
+    }
+    line.extend_from_slice(b"}}\n");
+    out.write_all(&line)
+}
+
+/// A value in a row.
+pub fn put_named(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Symbolic { text, .. } if text.starts_with(|c: char| c.is_alphabetic()) => {
+            string(out, text.as_bytes());
+        }
+        other => put(out, other),
+    }
+}
+
 /// A whole map.
 pub fn map(out: &mut dyn Write, map: &MapShown) -> io::Result<()> {
     write_map(out, map, false)

@@ -114,7 +114,7 @@ impl<'a> Output<'a> {
             }
         }
         match self.form {
-            Form::Json => json::message(&mut self.to, "row", &Value::Record(fields))?,
+            Form::Json => json::row(&mut self.to, &fields)?,
             Form::Metrics | Form::Folded => {}
             Form::Text => {
                 let written = self.heads.len() == fields.len()

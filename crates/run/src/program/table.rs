@@ -146,7 +146,7 @@ impl Table {
                 json::string(&mut text, head.to_ascii_lowercase().as_bytes());
                 text.extend_from_slice(b": ");
                 match cell {
-                    Some(Cell::Whole(value)) => json::put(&mut text, value),
+                    Some(Cell::Whole(value)) => json::put_named(&mut text, value),
                     Some(Cell::Divided(number, by)) => {
                         text.extend_from_slice(divided(*number, *by).as_bytes())
                     }
