@@ -3,6 +3,8 @@
 
 mod shared;
 
+mod load;
+
 mod engine;
 
 mod applications;
