@@ -60,7 +60,7 @@ fn opensnoop_agrees_with_its_peer() {
     needs_tracing!();
     let peer = "/usr/sbin/opensnoop";
     let is_libbpf = std::fs::read(peer).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"));
-    if !is_libbpf {
+    if !is_libbpf || !testkit::skip::has_program("stdbuf") {
         testkit::skipped!("opensnoop of libbpf-tools is not installed");
     }
     let folder = Folder::new();
@@ -69,7 +69,12 @@ fn opensnoop_agrees_with_its_peer() {
         "char path[3000]; usleep(300000);
          TIMES(40) { snprintf(path, sizeof path, \"%s/%d\", argv[1], i_); close(open(path, O_CREAT | O_RDWR, 0600)); open(\"/there/is/nothing\", 0); }"
     );
-    let mut theirs = Command::new(peer).arg("-x").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut theirs = Command::new("stdbuf")
+        .args(["-oL", peer, "-x", "-n", "load"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     // Their probes are attached when they have written the heads.
     let mut heads = String::new();
     let mut lines = std::io::BufReader::new(theirs.stdout.take().unwrap());
@@ -81,11 +86,14 @@ fn opensnoop_agrees_with_its_peer() {
     let _ = Command::new("kill").args(["-INT", &theirs.id().to_string()]).status();
     let mut text = String::new();
     std::io::Read::read_to_string(&mut lines, &mut text).unwrap();
-    theirs.wait().unwrap();
+    // It loses events of its own on a busy machine, and says so.
+    let said = theirs.wait_with_output().unwrap().stderr;
+    let lost = String::from_utf8_lossy(&said).contains("Lost");
     let path = "/there/is/nothing";
     let is_theirs = |line: &&str| line.ends_with(path) && line.split_whitespace().next() == Some(&pid);
     assert_eq!(ours.rows_with(&[("path", path.into())]).len(), 40);
-    assert_eq!(text.lines().filter(is_theirs).count(), 40, "{text}");
+    let found = text.lines().filter(is_theirs).count();
+    assert!(found == 40 || lost && found < 40, "{found}: {text}");
 }
 
 #[test]
