@@ -547,7 +547,13 @@ impl Builder<'_, '_> {
         let (walked, lost, end) = (self.new_block(), self.cold_block(), self.new_block());
         self.branch(JumpOp::SignedGt, bytes.into(), Val::Imm(0), walked, lost);
         self.switch(lost);
-        // A thread without such a stack (a kernel thread's user stack) is no loss, and cannot be told apart.
+        // No frames are no failure: a sample in user mode has no kernel stack.
+        let failed = self.cold_block();
+        self.branch(JumpOp::Eq, bytes.into(), Val::Imm(0), end, failed);
+        self.switch(failed);
+        if stack.user {
+            self.kernel_thread_goes_to(end);
+        }
         self.bump(Counter::StackLost);
         self.goto(end);
         self.switch(walked);
@@ -590,6 +596,24 @@ impl Builder<'_, '_> {
         let process = if stack.user { self.process(true, true) } else { Val::Imm(0) };
         self.store(Size::W, to.plus(8), count.into());
         self.store(Size::W, to.plus(12), process);
+    }
+
+    /// A kernel thread has no user stack, so that there is none to lose.
+    fn kernel_thread_goes_to(&mut self, target: crate::lir::BlockId) {
+        // include/linux/sched.h, the same since 2.6.
+        const PF_KTHREAD: i64 = 0x0020_0000;
+        let flags =
+            self.shared.facts.btf().and_then(|btf| btf.field(btf.find_struct("task_struct")?, "flags"));
+        let Some(at) = flags.map(|field| field.bit_offset / 8) else { return };
+        let task = self.call(id::GET_CURRENT_TASK, Vec::new());
+        let from = self.add(task.into(), at.into());
+        let place = self.temporary(8);
+        self.probe_read(place, 4, from, false);
+        let flags = self.load(Size::W, place);
+        let kernel = self.binary(AluOp::And, flags.into(), Val::Imm(PF_KTHREAD));
+        let user = self.cold_block();
+        self.branch(JumpOp::Ne, kernel, Val::Imm(0), target, user);
+        self.switch(user);
     }
 
     /// An argument of a static user probe.

@@ -177,7 +177,18 @@ impl<'a> HostNames<'a> {
         key[8..12].copy_from_slice(&frames.to_le_bytes());
         let value = map.and_then(|map| map.lookup(&key).ok().flatten()).unwrap_or_default();
         let addresses = (0..frames.min(stack.limit.into()) as usize).map(|at| unsigned(&value, at * 8, 8));
-        addresses.take_while(|address| *address != 0).collect()
+        let addresses = addresses.take_while(|address| *address != 0);
+        if stack.user {
+            return addresses.collect();
+        }
+        addresses.skip_while(|address| self.is_the_tracers(*address)).collect()
+    }
+
+    /// Whether an innermost frame is the way from a raw tracepoint to the program, which is not what is traced.
+    fn is_the_tracers(&self, address: u64) -> bool {
+        const WAY: [&str; 4] = ["bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_"];
+        let symbol = self.facts.symbols().at(address).map(|(symbol, _)| symbol.name);
+        symbol.is_some_and(|name| WAY.iter().any(|part| name.starts_with(part)))
     }
 
     /// The function's name alone; the file's for code without symbols.
