@@ -29,6 +29,7 @@ mod syscall_table;
 mod features;
 pub mod facts;
 pub mod elf;
+pub mod debug_info;
 pub mod process_maps;
 pub mod mapping_events;
 pub mod user_symbols;

@@ -2,6 +2,8 @@
 //! itself opens nothing, and a test answers from a table. The kernel's own facts come from
 //! [`bpf::KernelFacts`].
 
+use bpf::btf::{Btf, TypeId};
+
 /// Why a question could not be answered, in words for the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unanswered(pub String);
@@ -36,13 +38,39 @@ pub struct UsdtNote {
     pub arguments: String,
 }
 
-/// An argument of a function in an executable, from its debug information.
+/// A function in an executable, from its debug information.
+#[derive(Clone, Debug)]
+pub struct DebugFunction {
+    /// The types that the numbers below mean.
+    pub types: Btf,
+    /// In the order of the source.
+    pub parameters: Vec<DebugParameter>,
+    /// Type of the result; 0 for none, or one that is not in the register of results.
+    pub result: TypeId,
+}
+
+/// A parameter of a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DebugArgument {
+pub struct DebugParameter {
     /// Name.
     pub name: String,
-    /// C type as text (`const char *`, `struct point *`, `unsigned long`).
-    pub c_type: String,
+    /// Type.
+    pub type_id: TypeId,
+    /// Where it is when the function is entered.
+    pub place: ParameterPlace,
+}
+
+/// Where a parameter is when its function is entered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ParameterPlace {
+    /// In a register, by its name.
+    Register(String),
+    /// So many bytes above the stack pointer.
+    Stack(u32),
+    /// Always this value.
+    Constant(i64),
+    /// Nowhere that a program can read: why.
+    Unreadable(String),
 }
 
 /// Names matched by a pattern with `*`, `?` and `[…]`.
@@ -88,15 +116,23 @@ pub trait Environment {
         unanswered("static probes of files")
     }
 
-    /// Arguments of a function by debug information, `None` without it.
-    fn debug_arguments(&self, path: &str, function: &str) -> Result<Option<Vec<DebugArgument>>, Unanswered> {
+    /// Parameters and result of a function by debug information; `None` where it does not describe the
+    /// function, an error where there is none.
+    fn debug_function(&self, path: &str, function: &Symbol) -> Result<Option<DebugFunction>, Unanswered> {
         let _ = (path, function);
         unanswered("debug information of files")
     }
 
-    /// A struct of an executable as C text, by debug information.
-    fn debug_struct(&self, path: &str, name: &str) -> Result<Option<String>, Unanswered> {
+    /// A struct, union, enum or typedef of an executable with all that it needs, by debug information.
+    fn debug_type(&self, path: &str, name: &str) -> Result<Option<Btf>, Unanswered> {
         let _ = (path, name);
+        Ok(None)
+    }
+
+    /// At how many places the code of a function was inlined, by debug information; `None` for a function
+    /// that was not, 0 where it was folded away.
+    fn inlined(&self, path: &str, function: &str) -> Result<Option<u32>, Unanswered> {
+        let _ = (path, function);
         Ok(None)
     }
 

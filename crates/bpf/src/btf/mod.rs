@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 pub use lookup::{FieldAt, Signature};
 pub use nearest::nearest;
 pub use types::{Enumerator, Enumerators, Kind, KindSet, Member, Members, Parameter, Parameters, Type};
-pub use writer::BtfWriter;
+pub use writer::{BtfMember, BtfWriter};
 
 /// A type's number; 0 is `void`.
 pub type TypeId = u32;

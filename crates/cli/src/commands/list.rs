@@ -1,6 +1,7 @@
 //! `lotse list`: what can be traced here, by name, with fields and types.
 
 mod catalogue;
+mod functions;
 mod pattern;
 mod tools;
 
@@ -19,6 +20,7 @@ use pattern::Pattern;
   lotse list 'sched:*' -v            the scheduler's tracepoints with their fields
   lotse list 'rawtracepoint:*waking' -v   arguments, from the kernel's type information
   lotse list '*fault*'               whatever has fault in its name
+  lotse list 'uprobe:libc:*alloc*'   functions of an executable or library; -v: their arguments
   lotse list tools                   the ready tools, each with the question it answers
   lotse list tools 'run*'            some of them")]
 pub struct List {
@@ -43,6 +45,9 @@ impl List {
         }
         if let Some(more) = &self.tool {
             anyhow::bail!("one pattern at a time: what is `{more}` for? (`lotse list tools PATTERN` lists tools)");
+        }
+        if let Some((file, pattern)) = self.pattern.as_deref().and_then(functions::parts) {
+            return self.print_functions(file, pattern, console);
         }
         let catalogue = Catalogue::open();
         for reason in catalogue.unreachable() {
@@ -72,6 +77,27 @@ impl List {
             }
         }
         console.out().write_all(text.as_bytes())?;
+        Ok(Outcome::Done)
+    }
+
+    fn print_functions(&self, file: &str, pattern: &str, console: &mut Console) -> anyhow::Result<Outcome> {
+        let found = functions::matching(file, pattern, self.fields || self.json)
+            .map_err(|lang::environment::Unanswered(why)| anyhow::anyhow!("{why}"))?;
+        if found.is_empty() {
+            anyhow::bail!("no function of {file} matches `{pattern}`; `lotse list 'uprobe:{file}:*'` shows all there are");
+        }
+        if self.json {
+            #[derive(Serialize)]
+            struct Functions {
+                lotse: Head,
+                functions: Vec<functions::Function>,
+            }
+            let json = Functions { lotse: Head::new("functions"), functions: found };
+            serde_json::to_writer(console.out(), &json)?;
+            writeln!(console.out())?;
+            return Ok(Outcome::Done);
+        }
+        console.out().write_all(functions::text(&found).as_bytes())?;
         Ok(Outcome::Done)
     }
 

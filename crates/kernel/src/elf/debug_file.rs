@@ -69,7 +69,9 @@ impl ElfFile {
 /// CRC-32 as zip has it, of a whole file.
 fn crc32_of(path: &Path) -> Option<u32> {
     let table: Vec<u32> = (0..256u32)
-        .map(|byte| (0..8).fold(byte, |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 }))
+        .map(|byte| {
+            (0..8).fold(byte, |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 })
+        })
         .collect();
     let mut file = std::fs::File::open(path).ok()?;
     let mut buffer = vec![0u8; 64 << 10];
@@ -79,7 +81,7 @@ fn crc32_of(path: &Path) -> Option<u32> {
             0 => return Some(!crc),
             read => {
                 for byte in &buffer[..read] {
-                    crc = crc >> 8 ^ table[((crc ^ u32::from(*byte)) & 0xff) as usize];
+                    crc = (crc >> 8) ^ table[((crc ^ u32::from(*byte)) & 0xff) as usize];
                 }
             }
         }

@@ -162,6 +162,11 @@ impl ElfFile {
         })
     }
 
+    /// `EM_*`: whose instructions it holds.
+    pub fn machine(&self) -> u16 {
+        self.machine
+    }
+
     /// Offsets in the file that hold code.
     pub fn code_ranges(&self) -> Vec<std::ops::Range<u64>> {
         let code = self.loaded().filter(|segment| segment.executable);

@@ -5,6 +5,7 @@ use super::convert::is_unknown;
 use super::place::{PlaceValue, Value};
 use super::probes::{Args, ProbeType, in_user_space};
 use crate::diagnostic::{Code, Diagnostic};
+use crate::environment::ParameterPlace;
 use crate::hir::{Base, Expr, ExprKind, Intrinsic, Place};
 use crate::source::Span;
 use crate::syntax::ast;
@@ -80,7 +81,13 @@ impl<'a> Checker<'a> {
                     return Value::Expr(self.no_args(span));
                 }
                 let ty = signature.parameters[position].1.clone();
-                let raw = self.register_argument(position, span);
+                let raw = match signature.places.get(position) {
+                    None => self.register_argument(position, span),
+                    Some(place) => match self.placed_argument(name, place, name_span) {
+                        Ok(raw) => raw,
+                        Err(wrong) => return Value::Expr(wrong),
+                    },
+                };
                 Value::Expr(self.cast_to(raw, &ty, span))
             }
             Args::Served { served, view, format } => {
@@ -169,6 +176,28 @@ impl<'a> Checker<'a> {
             }
         };
         self.make(ExprKind::Intrinsic(intrinsic, Vec::new()), Type::U64, span)
+    }
+
+    /// An argument where the debug information has it, `uint64`.
+    fn placed_argument(&mut self, name: &str, place: &ParameterPlace, span: Span) -> Result<Expr, Expr> {
+        let registers = super::registers::Registers::of(self.facts.machine());
+        let why = match place {
+            ParameterPlace::Register(register) => match registers.find(register) {
+                Some((offset, _)) => {
+                    let intrinsic = Intrinsic::Register { offset };
+                    return Ok(self.make(ExprKind::Intrinsic(intrinsic, Vec::new()), Type::U64, span));
+                }
+                None => format!("in the register {register}, which probes do not see"),
+            },
+            ParameterPlace::Stack(offset) => {
+                let (offset, sp_offset) = (*offset, registers.stack);
+                let intrinsic = Intrinsic::StackArgument { offset, sp_offset, user: true };
+                return Ok(self.make(ExprKind::Intrinsic(intrinsic, Vec::new()), Type::U64, span));
+            }
+            ParameterPlace::Constant(value) => return Ok(self.int(*value as u64, Type::U64, span)),
+            ParameterPlace::Unreadable(why) => why.clone(),
+        };
+        Err(self.error(Code::NotInThisProbe, span, format!("the argument {name} cannot be read: {why}")))
     }
 
     /// The type of a tracepoint's field as it is read.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use bpf::facts::{Feature, SavedFacts};
 
-use crate::environment::{DebugArgument, Environment, Symbol, Unanswered, UsdtNote};
+use crate::environment::{
+    DebugFunction, DebugParameter, Environment, ParameterPlace, Symbol, Unanswered, UsdtNote,
+};
 use crate::front::{Front, front};
 use crate::glob::Pattern;
 use crate::options::Options;
@@ -96,9 +98,36 @@ impl Environment for Files {
         Ok([note].into_iter().filter(|note| name.matches(&note.name)).collect())
     }
 
-    fn debug_arguments(&self, _: &str, function: &str) -> Result<Option<Vec<DebugArgument>>, Unanswered> {
-        let argument = DebugArgument { name: "size".into(), c_type: "unsigned long".into() };
-        Ok((function == "malloc").then(|| vec![argument]))
+    fn debug_function(&self, path: &str, function: &Symbol) -> Result<Option<DebugFunction>, Unanswered> {
+        if path != "/bin/app" {
+            return Err(Unanswered(format!("{path} has no debug information")));
+        }
+        let mut types = bpf::btf::BtfWriter::new();
+        let long = types.int("unsigned long", 8, false);
+        let int = types.int("int", 4, true);
+        let member = |name, type_id, bit_offset| bpf::btf::BtfMember { name, type_id, bit_offset, bits: 0 };
+        let point = types.record(
+            "point",
+            false,
+            16,
+            &[member("x", int, 0), member("y", int, 32), member("next", 5, 64)],
+        );
+        let to_point = types.pointer(point);
+        let to_point_again = types.pointer(point);
+        assert_eq!((to_point, to_point_again), (4, 5));
+        let parameter = |name: &str, type_id, place| DebugParameter { name: name.into(), type_id, place };
+        let register = |name: &str| ParameterPlace::Register(name.into());
+        Ok((function.name == "malloc").then(|| DebugFunction {
+            types: bpf::btf::Btf::new(types.finish()).unwrap(),
+            parameters: vec![
+                parameter("size", long, register("di")),
+                parameter("where", to_point, register("r9")),
+                parameter("flags", int, ParameterPlace::Constant(7)),
+                parameter("seventh", int, ParameterPlace::Stack(8)),
+                parameter("ratio", long, ParameterPlace::Unreadable("a number in a vector register".into())),
+            ],
+            result: to_point,
+        }))
     }
 
     fn import(&self, path: &str) -> Result<String, Unanswered> {
@@ -638,5 +667,23 @@ fn several_findings_come_from_one_run() {
             "stdin:1:39-47: error[L0408]: '+' does not work on a string[16] and a int64",
             "stdin:2:25-31: error[L0202]: unknown name 'arg99x'",
         ],
+    );
+}
+
+#[test]
+fn arguments_of_functions_are_known_by_debug_information() {
+    check(
+        "u:/bin/app:malloc { @a = args.where->x; @b = args.flags; @c = args.seventh; }",
+        "map @a: int32, Scalar of 1
+         map @b: int32, Scalar of 1
+         map @c: int32, Scalar of 1
+         Kprobe uprobe:/bin/app:malloc {
+           @a = user[(struct point *@user)Register { offset: 64 }]+0:int32
+           @b = 7
+           @c = (int32)StackArgument { offset: 8, sp_offset: 152, user: true } }",
+    );
+    check_wrong(
+        "u:/bin/app:malloc { @a = args.ratio; }",
+        &["stdin:1:31-36: error[L0303]: the argument ratio cannot be read: a number in a vector register"],
     );
 }

@@ -117,6 +117,13 @@ impl<'a> Resolver<'a> {
         Some(self.blobs.borrow().len() - 1)
     }
 
+    /// Adds types of an executable's debug information.
+    pub fn add_types(&self, path: &str, types: Btf) -> usize {
+        self.module_names.borrow_mut().push(format!("debug information of {path}"));
+        self.blobs.borrow_mut().push(types);
+        self.blobs.borrow().len() - 1
+    }
+
     /// A BTF blob by number; 0 is the kernel's.
     pub fn blob(&self, number: usize) -> Option<Btf> {
         self.blobs.borrow().get(number).cloned()

@@ -12,6 +12,8 @@ pub struct Uses {
     pub names: BTreeSet<String>,
     /// Fields of `args` used by name.
     pub fields: BTreeSet<String>,
+    /// Structs, unions and enums named in casts and the like.
+    pub types: BTreeSet<String>,
     /// `args` used as a whole.
     pub whole_args: bool,
 }
@@ -74,6 +76,17 @@ impl Finder<'_> {
         }
     }
 
+    fn type_expr(&mut self, ty: &TypeExpr) {
+        match &ty.kind {
+            TypeKind::Struct(name) | TypeKind::Union(name) | TypeKind::Enum(name) | TypeKind::Name(name) => {
+                self.uses.types.insert(name.clone());
+            }
+            TypeKind::Pointer(to) | TypeKind::Array(to, _) | TypeKind::Same(to) => self.type_expr(to),
+            TypeKind::Tuple(fields) => fields.iter().for_each(|field| self.type_expr(field)),
+            TypeKind::Typeof(expr) => self.expr(expr),
+        }
+    }
+
     fn if_parts(&mut self, found: &If) {
         self.expr(&found.condition);
         self.block(&found.then);
@@ -92,8 +105,8 @@ impl Finder<'_> {
                 self.expr(value);
             }
             StatementKind::Let { value, ty, .. } => {
-                if let Some(TypeExpr { kind: TypeKind::Typeof(expr), .. }) = ty {
-                    self.expr(expr);
+                if let Some(ty) = ty {
+                    self.type_expr(ty);
                 }
                 if let Some(value) = value {
                     self.expr(value);
@@ -138,8 +151,9 @@ impl Finder<'_> {
             ExprKind::Call { name, arguments } => {
                 self.name(&name.text);
                 for argument in arguments {
-                    if let Argument::Expr(expr) = argument {
-                        self.expr(expr);
+                    match argument {
+                        Argument::Expr(expr) => self.expr(expr),
+                        Argument::Type(ty) => self.type_expr(ty),
                     }
                 }
             }
@@ -150,9 +164,7 @@ impl Finder<'_> {
             | ExprKind::Step { target: inner, .. }
             | ExprKind::Comptime(inner) => self.expr(inner),
             ExprKind::Cast(ty, inner) => {
-                if let TypeKind::Typeof(of) = &ty.kind {
-                    self.expr(of);
-                }
+                self.type_expr(ty);
                 self.expr(inner);
             }
             ExprKind::Binary(_, left, right) | ExprKind::Logical(_, left, right) => {

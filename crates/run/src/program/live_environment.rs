@@ -6,9 +6,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use bpf::btf::Btf;
+use kernel::debug_info::{DebugInfo, Place};
 use kernel::elf::{ElfFile, SymbolKind, find_libraries, library_cache};
 use kernel::user_symbols::demangled;
-use lang::environment::{Environment, Pattern, Symbol, Unanswered, UsdtNote};
+use lang::environment::{
+    DebugFunction, DebugParameter, Environment, ParameterPlace, Pattern, Symbol, Unanswered, UsdtNote,
+};
 
 /// The machine at hand.
 #[derive(Default)]
@@ -16,13 +20,15 @@ pub struct LiveEnvironment {
     /// Files are looked for where this process sees them.
     pid: Option<u32>,
     files: RefCell<HashMap<PathBuf, Rc<ElfFile>>>,
+    /// Of those files whose debug information was asked for.
+    debug: RefCell<HashMap<PathBuf, Result<Rc<DebugInfo>, Unanswered>>>,
     libraries: OnceCell<Vec<(String, String)>>,
 }
 
 impl LiveEnvironment {
     /// `pid` is the process that the user traces, if it is one.
     pub fn new(pid: Option<u32>) -> LiveEnvironment {
-        LiveEnvironment { pid, files: RefCell::default(), libraries: OnceCell::new() }
+        LiveEnvironment { pid, ..LiveEnvironment::default() }
     }
 
     fn elf(&self, path: &str) -> Result<Rc<ElfFile>, Unanswered> {
@@ -33,6 +39,16 @@ impl LiveEnvironment {
         let elf = Rc::new(ElfFile::open(path).map_err(|error| Unanswered(error.to_string()))?);
         self.files.borrow_mut().insert(path.to_owned(), elf.clone());
         Ok(elf)
+    }
+
+    fn debug_info(&self, path: &str) -> Result<Rc<DebugInfo>, Unanswered> {
+        let path = Path::new(path);
+        if let Some(known) = self.debug.borrow().get(path) {
+            return known.clone();
+        }
+        let read = DebugInfo::open(path).map(Rc::new).map_err(|error| Unanswered(error.to_string()));
+        self.debug.borrow_mut().insert(path.to_owned(), read.clone());
+        read
     }
 
     /// A path as this process reaches it.
@@ -130,6 +146,38 @@ impl Environment for LiveEnvironment {
 
     fn address_to_offset(&self, path: &str, address: u64) -> Result<Option<u64>, Unanswered> {
         Ok(self.elf(path)?.code_offset_of(address))
+    }
+
+    fn source_line(&self, path: &str, file: &str, line: u32) -> Result<Vec<u64>, Unanswered> {
+        let addresses = self.debug_info(path)?.line(file, line);
+        let addresses = addresses.map_err(|error| Unanswered(format!("{path}: {error}")))?;
+        let elf = self.elf(path)?;
+        Ok(addresses.into_iter().filter_map(|address| elf.code_offset_of(address)).collect())
+    }
+
+    fn debug_function(&self, path: &str, function: &Symbol) -> Result<Option<DebugFunction>, Unanswered> {
+        let Some(found) = self.debug_info(path)?.function_at(function.address) else { return Ok(None) };
+        let parameters = found.parameters.into_iter().map(|parameter| DebugParameter {
+            name: parameter.name,
+            type_id: parameter.type_id,
+            place: match parameter.place {
+                Place::Register(name) => ParameterPlace::Register(name),
+                Place::Stack(offset) => ParameterPlace::Stack(offset),
+                Place::Constant(value) => ParameterPlace::Constant(value),
+                Place::Unreadable(why) => ParameterPlace::Unreadable(why),
+            },
+        });
+        let result = if found.result_in_register { found.result } else { 0 };
+        Ok(Some(DebugFunction { types: found.types, parameters: parameters.collect(), result }))
+    }
+
+    fn debug_type(&self, path: &str, name: &str) -> Result<Option<Btf>, Unanswered> {
+        // Files without debug information have no types: whoever needs one hears that it is unknown.
+        Ok(self.debug_info(path).ok().and_then(|info| info.type_named(name)))
+    }
+
+    fn inlined(&self, path: &str, function: &str) -> Result<Option<u32>, Unanswered> {
+        Ok(self.debug_info(path).ok().and_then(|info| info.inlined(function)))
     }
 
     fn usdt(&self, path: &str, provider: &Pattern, name: &Pattern) -> Result<Vec<UsdtNote>, Unanswered> {

@@ -205,7 +205,8 @@ fn retval<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
             // A function that returns an int leaves the upper half of the register undefined.
             match args {
                 Args::Registers(Some(signature))
-                    if signature.result.is_integral() && signature.result.size() < 8 =>
+                    if signature.result.is_integral() && signature.result.size() < 8
+                        || matches!(signature.result, Type::Pointer { .. }) =>
                 {
                     let ty = signature.result.clone();
                     Some(checker.cast_to(raw, &ty, span))

@@ -17,7 +17,7 @@ use trace::format::EventFormat;
 
 use crate::config::{Config, MissingProbes};
 use crate::diagnostic::{Code, Diagnostic, Findings};
-use crate::environment::{Environment, Unanswered};
+use crate::environment::{Environment, ParameterPlace, Unanswered};
 use crate::glob::{Pattern, has_wildcard};
 use crate::hir::UsdtLocation;
 use crate::schema::{Attach, Period, ProgramKind, Target};
@@ -166,6 +166,8 @@ pub const HARDWARE: &[(&str, u64, u64)] = &[
 pub struct Signature {
     /// Parameters; one without a name has its number.
     pub parameters: Vec<(String, Type)>,
+    /// Where each parameter is, if the debug information says so; else by the calling convention.
+    pub places: Vec<ParameterPlace>,
     /// Type of the result.
     pub result: Type,
 }
@@ -478,7 +480,8 @@ impl<'a> Expander<'a> {
             let name = if parameter.name.is_empty() { format!("arg{i}") } else { parameter.name.to_string() };
             (name, self.resolver.type_of_btf(blob, parameter.type_id))
         });
-        Signature { parameters: parameters.collect(), result: self.resolver.type_of_btf(blob, result) }
+        let result = self.resolver.type_of_btf(blob, result);
+        Signature { parameters: parameters.collect(), places: Vec::new(), result }
     }
 
     fn warn_unsupported(&self, point: &Point<'_>, feature: Feature, what: &str, instead: &str) {

@@ -1,6 +1,7 @@
 //! Functions and static probes of executables and libraries.
 
 use super::*;
+use crate::environment::Symbol;
 use crate::sema::usdt;
 
 impl Expander<'_> {
@@ -27,10 +28,12 @@ impl Expander<'_> {
         }
         let last = &parts[parts.len() - 1];
         let mut out = Vec::new();
-        let resolve = |path: &str, function: String, offset: u64, out: &mut Vec<Resolved>| {
-            let signature = self.debug_signature(path, &function, point);
-            let key =
-                Some(format!("uprobe {at_return} {:?}", signature.as_ref().filter(|_| point.uses.args())));
+        let resolve = |path: &str,
+                       function: String,
+                       offset: u64,
+                       signature: Option<Signature>,
+                       out: &mut Vec<Resolved>| {
+            let key = Some(format!("uprobe {at_return} {signature:?}"));
             let probe_name =
                 format!("{provider}:{path}:{}", if function.is_empty() { &last.text } else { &function });
             let attach = Attach::Uprobe { path: path.into(), function: function.clone(), offset, at_return };
@@ -46,8 +49,9 @@ impl Expander<'_> {
             };
             let binary = Text { text: binary.into(), span: parts[1].span };
             for path in self.binaries(point, &binary)? {
+                self.take_types(&path, point);
                 for offset in self.ask(point, self.environment.source_line(&path, file, line))? {
-                    resolve(&path, String::new(), offset, &mut out);
+                    resolve(&path, String::new(), offset, None, &mut out);
                 }
             }
             if out.is_empty() {
@@ -58,12 +62,14 @@ impl Expander<'_> {
         }
         let (name, offset) = if cpp { (last.text.clone(), 0) } else { self.name_and_offset(point, last)? };
         let mut nearest = None;
+        let mut inlined = None;
         for path in self.binaries(point, &parts[1])? {
+            self.take_types(&path, point);
             if let Ok(address) = parse_number(&name)
                 && name.starts_with(|c: char| c.is_ascii_digit())
             {
                 match self.ask(point, self.environment.address_to_offset(&path, address + offset))? {
-                    Some(at) => resolve(&path, String::new(), at, &mut out),
+                    Some(at) => resolve(&path, String::new(), at, None, &mut out),
                     None => {
                         let message = format!("{address:#x} is not within code of {path}");
                         return Err(bad(point, last.span, message));
@@ -75,6 +81,7 @@ impl Expander<'_> {
             let found = self.ask(point, self.environment.symbols(&path, &pattern, cpp))?;
             if found.is_empty() && !pattern.is_wild() {
                 let all = self.environment.symbols(&path, &Pattern::new("*"), cpp).unwrap_or_default();
+                inlined = inlined.or(self.environment.inlined(&path, &name).unwrap_or(None));
                 let names = all.iter().map(|one| one.name.as_str());
                 nearest = nearest.or_else(|| crate::diagnostic::did_you_mean(&name, names));
             }
@@ -83,29 +90,93 @@ impl Expander<'_> {
                     let message = format!("{name} has {} bytes, so +{offset} is outside of it", symbol.size);
                     return Err(bad(point, last.span, message));
                 }
+                let signature = match offset {
+                    0 => self.debug_signature(&path, &symbol, point)?,
+                    _ if point.uses.args() => {
+                        let message = "arguments are known by name at a function's entry only";
+                        return Err(Box::new(
+                            Diagnostic::error(Code::NotInThisProbe, last.span, message)
+                                .help("use reg(\"ax\") and the like, or the function without an offset"),
+                        ));
+                    }
+                    _ => None,
+                };
                 let shown = if cpp { symbol.demangled.unwrap_or(symbol.name) } else { symbol.name };
-                resolve(&path, shown, symbol.file_offset + offset, &mut out);
+                resolve(&path, shown, symbol.file_offset + offset, signature, &mut out);
             }
         }
         if out.is_empty() {
             let message = format!("there is no function {name} in {}", parts[1].text);
             let mut finding = Diagnostic::error(Code::NoSuchProbe, point.ast.span, message);
-            finding.help = nearest;
+            finding.help = match inlined {
+                None => nearest,
+                Some(places) => {
+                    let what = match places {
+                        0 => "it was inlined and folded away".to_owned(),
+                        1 => "it was inlined at one place and has no code of its own".to_owned(),
+                        _ => format!("it was inlined at {places} places and has no code of its own"),
+                    };
+                    Some(format!("{what}: probe its caller, or a source line, FILE@SOURCE:LINE"))
+                }
+            };
             return self.missing(point, finding);
         }
         Ok(out)
     }
 
-    pub(super) fn debug_signature(&self, path: &str, function: &str, point: &Point<'_>) -> Option<Signature> {
-        if !point.uses.args() || function.is_empty() {
-            return None;
+    /// What debug information says of a function, if the program uses it.
+    fn debug_signature(
+        &self,
+        path: &str,
+        symbol: &Symbol,
+        point: &Point<'_>,
+    ) -> Result<Option<Signature>, Box<Diagnostic>> {
+        let wants_result = point.probe_type == ProbeType::Uretprobe && point.uses.has("retval");
+        if !point.uses.args() && !wants_result {
+            return Ok(None);
         }
-        let arguments = self.environment.debug_arguments(path, function).ok()??;
-        let parameters = arguments.into_iter().map(|argument| {
-            let ty = crate::sema::layout::c_type(&argument.c_type, self.resolver).unwrap_or(Type::U64);
-            (argument.name, in_user_space(ty))
-        });
-        Some(Signature { parameters: parameters.collect(), result: Type::U64 })
+        let found = match self.environment.debug_function(path, symbol) {
+            Ok(Some(found)) => found,
+            // Without it the result is a plain number.
+            Ok(None) | Err(_) if !point.uses.args() => return Ok(None),
+            Ok(None) => {
+                let message = format!("the debug information of {path} does not describe {}", symbol.name);
+                return Err(self.no_names(point, message));
+            }
+            Err(Unanswered(why)) => return Err(self.no_names(point, why)),
+        };
+        let blob = self.resolver.add_types(path, found.types);
+        let type_of = |id| in_user_space(self.resolver.type_of_btf(blob, id));
+        let result = match found.result {
+            0 => Type::U64,
+            id => type_of(id),
+        };
+        let places = found.parameters.iter().map(|parameter| parameter.place.clone()).collect();
+        let parameters = found
+            .parameters
+            .into_iter()
+            .map(|parameter| (parameter.name, type_of(parameter.type_id)))
+            .collect();
+        Ok(Some(Signature { parameters, places, result }))
+    }
+
+    fn no_names(&self, point: &Point<'_>, why: String) -> Box<Diagnostic> {
+        let message = format!("arguments are not known by name here: {why}");
+        let help = "arg0, arg1, … are the registers of the calling convention";
+        Box::new(Diagnostic::error(Code::NotInThisProbe, point.ast.span, message).help(help))
+    }
+
+    /// Types that the program names and that nobody else knows: the executable's own.
+    fn take_types(&self, path: &str, point: &Point<'_>) {
+        for name in &point.uses.types {
+            let known = self.resolver.record(name, false).is_some()
+                || self.resolver.record(name, true).is_some()
+                || self.resolver.enumeration(name).is_some()
+                || self.resolver.named(name).is_some();
+            if !known && let Ok(Some(types)) = self.environment.debug_type(path, name) {
+                self.resolver.add_types(path, types);
+            }
+        }
     }
 
     pub(super) fn usdt(&self, point: &Point<'_>) -> Result<Vec<Resolved>, Box<Diagnostic>> {
