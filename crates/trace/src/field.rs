@@ -158,7 +158,7 @@ impl FieldValue for TaskState {
             .collect();
         Some(StatePlan { raw, mask, states })
     }
-    #[inline]
+    #[inline(always)]
     fn read(plan: &StatePlan, record: &[u8], _: &mut Strings) -> Option<TaskState> {
         let raw = plan.raw.read(record)? & plan.mask;
         Some(plan.states.get(raw as usize).copied().unwrap_or(TaskState::Unknown))

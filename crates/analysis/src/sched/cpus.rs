@@ -113,6 +113,28 @@ impl CpuState {
         self.held_since = now;
     }
 
+    /// Accounts the threads waiting for it up to `now`, for which the axis has a column.
+    #[inline]
+    fn settle_waiting(&mut self, axis: &Axis, from_window: u64, now: u64) {
+        let from = self.waiting_since.max(from_window);
+        if self.waiting > 0 && now > from {
+            let (first, last) = (axis.column_at(from), axis.column_at(now - 1));
+            let LaneColumns { waiting, most, .. } = &mut self.lane;
+            if most.len() <= last {
+                most.resize(last + 1, 0);
+            }
+            if first == last && from >= axis.start && last < waiting.len() {
+                waiting[last] += (now - from) * u64::from(self.waiting);
+            } else {
+                spread(axis, waiting, from, now, u64::from(self.waiting));
+            }
+            for most in &mut most[first..=last] {
+                *most = (*most).max(self.waiting);
+            }
+        }
+        self.waiting_since = now;
+    }
+
     /// Remembers a piece of its time.
     #[inline]
     pub fn remember(&mut self, run: Run) {
@@ -280,8 +302,8 @@ impl Cpus {
             return;
         }
         self.reach(now);
-        self.settle_waiting(cpu, now);
         let state = &mut self.list[cpu as usize];
+        state.settle_waiting(&self.axis, self.window_start, now);
         state.waiting = if more { state.waiting + 1 } else { state.waiting.saturating_sub(1) };
         if now >= self.window_start {
             state.most_waiting = state.most_waiting.max(state.waiting);
@@ -317,26 +339,8 @@ impl Cpus {
         }
     }
 
-    /// Accounts the threads waiting for `cpu` up to `now`.
-    #[inline]
+    /// Accounts the threads waiting for `cpu` up to `now`, for which there is a column.
     pub fn settle_waiting(&mut self, cpu: u16, now: u64) {
-        let state = &mut self.list[cpu as usize];
-        let from = state.waiting_since.max(self.window_start);
-        if state.waiting > 0 && now > from {
-            let (first, last) = (self.axis.column_at(from), self.axis.column_at(now - 1));
-            let LaneColumns { waiting, most, .. } = &mut state.lane;
-            if most.len() <= last {
-                most.resize(last + 1, 0);
-            }
-            if first == last && from >= self.axis.start && last < waiting.len() {
-                waiting[last] += (now - from) * u64::from(state.waiting);
-            } else {
-                spread(&self.axis, waiting, from, now, u64::from(state.waiting));
-            }
-            for most in &mut most[first..=last] {
-                *most = (*most).max(state.waiting);
-            }
-        }
-        state.waiting_since = now;
+        self.list[cpu as usize].settle_waiting(&self.axis, self.window_start, now);
     }
 }

@@ -230,31 +230,24 @@ impl<O: Output> Machine<O> {
     /// The CPU, unless its number is impossible.
     #[inline]
     pub fn arrive(&mut self, at: &At) -> Option<u16> {
-        if !self.cpus.ensure(at.cpu.0) {
-            self.impossible += 1;
-            return None;
-        }
-        if self.threads.list.len() >= self.thread_limit {
-            self.fold();
-        }
         let (cpu, now) = (at.cpu.0 as u16, at.time.0);
-        if !self.cpus.list[cpu as usize].seen {
-            self.first_of_cpu(cpu, now);
-        }
-        if now >= self.next_loss_end {
-            self.end_losses(now);
-        }
-        let state = &mut self.cpus.list[cpu as usize];
-        self.before = state.last;
-        state.last = now;
-        if now < self.before {
-            self.step_back(cpu, now);
-        }
+        let current = match self.cpus.list.get_mut(at.cpu.0 as usize) {
+            Some(state)
+                if state.seen
+                    && now >= state.last
+                    && now < self.next_loss_end
+                    && self.threads.list.len() < self.thread_limit =>
+            {
+                self.before = std::mem::replace(&mut state.last, now);
+                state.current
+            }
+            _ => self.arrive_seldom(at.cpu, now)?,
+        };
         self.end = self.end.max(now);
         if self.trust == Trust::Yes
             && let Some(tid) = at.tid
         {
-            let agrees = match self.cpus.list[cpu as usize].current {
+            let agrees = match current {
                 Current::Thread(slot) => tid.0 <= 0 || self.threads.list[slot as usize].key.tid == tid,
                 Current::Idle => tid.0 <= 0,
                 Current::Never | Current::Unknown => false,
@@ -264,6 +257,31 @@ impl<O: Output> Machine<O> {
             }
         }
         Some(cpu)
+    }
+
+    /// An event with which more begins or ends. What its CPU runs, unless its number is impossible.
+    #[cold]
+    fn arrive_seldom(&mut self, cpu: Cpu, now: u64) -> Option<Current> {
+        if !self.cpus.ensure(cpu.0) {
+            self.impossible += 1;
+            return None;
+        }
+        if self.threads.list.len() >= self.thread_limit {
+            self.fold();
+        }
+        let cpu = cpu.0 as u16;
+        if !self.cpus.list[cpu as usize].seen {
+            self.first_of_cpu(cpu, now);
+        }
+        if now >= self.next_loss_end {
+            self.end_losses(now);
+        }
+        let state = &mut self.cpus.list[cpu as usize];
+        self.before = std::mem::replace(&mut state.last, now);
+        if now < self.before {
+            self.step_back(cpu, now);
+        }
+        Some(self.cpus.list[cpu as usize].current)
     }
 
     #[cold]
