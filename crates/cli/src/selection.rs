@@ -68,7 +68,8 @@ pub fn of_program(
     Ok(Selection { pids: pids.to_vec(), tids: tids.to_vec(), cpus, cgroup })
 }
 
-fn selected_cgroup(group: &Path) -> anyhow::Result<SelectedCgroup> {
+/// A control group as programs are told of it.
+pub fn selected_cgroup(group: &Path) -> anyhow::Result<SelectedCgroup> {
     let directory = cgroup_directory(group)?;
     let directory =
         directory.canonicalize().with_context(|| format!("there is no control group {}", group.display()))?;

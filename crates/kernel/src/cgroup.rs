@@ -1,8 +1,12 @@
 //! Control groups: their members, and how often their CPU quota held them back.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
+
+use crate::error::Refused;
 
 /// How often a group was held back by its CPU quota, since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +88,86 @@ fn collect(directory: &Path, threads: &mut Vec<u32>, depth: u32) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             collect(&entry.path(), threads, depth + 1);
+        }
+    }
+}
+
+/// A group of version 2 for one command and all that it starts: inside the caller's own group, gone when dropped.
+/// Processes that are left in it then go back to the caller's group.
+#[derive(Debug)]
+pub struct OwnGroup {
+    directory: PathBuf,
+    parent: PathBuf,
+}
+
+impl OwnGroup {
+    /// Makes the group, and removes those that killed runs have left.
+    pub fn create() -> Result<OwnGroup, Refused> {
+        let refused =
+            |what: &Path, error| Refused::new("make the control group", what.display().to_string(), error);
+        let missing =
+            || io::Error::new(io::ErrorKind::NotFound, "version 2 of control groups is not mounted");
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mount = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find_map(|fields| {
+            (fields.len() > 3 && fields[2] == "cgroup2")
+                .then(|| PathBuf::from(fields[1].replace("\\040", " ")))
+        });
+        let mount = mount.ok_or_else(|| refused(Path::new("/sys/fs/cgroup"), missing()))?;
+        let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+        let parent = mount.join(own);
+        remove_left_over(&parent);
+        // Several in one process are told apart by a number.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let directory = parent.join(format!("{NAME}{}-{number}", std::process::id()));
+        std::fs::create_dir(&directory).map_err(|error| refused(&directory, error))?;
+        Ok(OwnGroup { directory, parent })
+    }
+
+    /// Moves a process into it.
+    pub fn add(&self, pid: u32) -> Result<(), Refused> {
+        std::fs::write(self.directory.join("cgroup.procs"), pid.to_string()).map_err(|error| {
+            Refused::new("move a process into the control group", self.directory.display().to_string(), error)
+        })
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+/// What the names of our groups begin with, before the process that made them.
+const NAME: &str = "lotse-tool-";
+
+impl Drop for OwnGroup {
+    fn drop(&mut self) {
+        // Whoever forks meanwhile is met in the next round.
+        for _ in 0..100 {
+            let members = std::fs::read_to_string(self.directory.join("cgroup.procs")).unwrap_or_default();
+            for pid in members.lines() {
+                let _ = std::fs::write(self.parent.join("cgroup.procs"), pid);
+            }
+            match std::fs::remove_dir(&self.directory) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+fn remove_left_over(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let maker = name.to_str().and_then(|name| name.strip_prefix(NAME)?.split('-').next());
+        if let Some(maker) = maker.filter(|maker| maker.parse::<u32>().is_ok())
+            && !Path::new("/proc").join(maker).exists()
+        {
+            // One with members stays.
+            let _ = std::fs::remove_dir(entry.path());
         }
     }
 }

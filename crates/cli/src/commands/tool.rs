@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use kernel::cgroup::OwnGroup;
 use kernel::facts::LiveFacts;
 use kernel::load::ImageRefused;
 use kernel::stop::{SignalsStop, StopToken};
@@ -93,13 +94,21 @@ fn run_tool(tool: &tool::Tool, common: &Common, console: &mut Console) -> anyhow
     let command = command.as_deref().map(session::prepare_command).transpose()?;
     let mut selected =
         selection::of_program(&common.pid, &common.tid, common.cpu.as_ref(), common.cgroup.as_deref())?;
-    // A command is the one that is asked about, unless others are.
-    if let Some(command) = &command
-        && selected.pids.is_empty()
-        && selected.tids.is_empty()
-        && selected.cgroup.is_none()
-    {
-        selected.pids.push(command.pid());
+    // A command is the one that is asked about, with all that it starts, unless others are.
+    let others = !selected.pids.is_empty() || !selected.tids.is_empty() || selected.cgroup.is_some();
+    let mut group = None;
+    if let Some(command) = command.as_ref().filter(|_| !others) {
+        let made = OwnGroup::create().and_then(|group| group.add(command.pid()).map(|()| group));
+        match made {
+            Ok(made) => {
+                selected.cgroup = Some(selection::selected_cgroup(made.directory())?);
+                group = Some(made);
+            }
+            Err(refused) => {
+                console.warn(&format!("only the command's own process is shown, not what it starts: {refused}"));
+                selected.pids.push(command.pid());
+            }
+        }
     }
     // User-space probes are looked for where the process sees files.
     let pid = match common.pid.as_slice() {
@@ -139,7 +148,17 @@ fn run_tool(tool: &tool::Tool, common: &Common, console: &mut Console) -> anyhow
         cost: common.cost,
         detach_behind: true,
         keep_stacks: common.stacks.drawn(),
-        tool: Some(ToolStyle { tables: tool.header.tables.clone(), top: common.top }),
+        tool: Some(ToolStyle {
+            name: tool.name.clone(),
+            columns: tool
+                .header
+                .columns
+                .iter()
+                .map(|column| (column.name.clone(), column.meaning.clone()))
+                .collect(),
+            tables: tool.header.tables.clone(),
+            top: common.top,
+        }),
         ..RunOptions::default()
     };
     let stop = StopToken::new()?;
@@ -155,7 +174,9 @@ fn run_tool(tool: &tool::Tool, common: &Common, console: &mut Console) -> anyhow
         Some(file) => file,
         None => &mut stdout,
     };
-    match session::run(&compiled, &facts, &run_options, command, &stop, out, &mut io::stderr()) {
+    let finished = session::run(&compiled, &facts, &run_options, command, &stop, out, &mut io::stderr());
+    drop(group);
+    match finished {
         Ok(finished) => {
             if common.chosen {
                 trace::say_account(&finished)?;

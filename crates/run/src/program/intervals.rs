@@ -6,6 +6,9 @@
 //! removed when their map is half full, so that keys which are gone do not fill it; the kernel gives the value back
 //! that it removes, and what it grew by since it was read belongs to this interval.
 //!
+//! Maps are read one after the other: an event between two readings is in this interval by one map and in the next
+//! by the other, in none twice.
+//!
 //! What is no sum (plain values, minima, maxima) cannot be subtracted: it is taken out key by key, the value read in
 //! the same step in which the entry goes. Only without a key, where there is no entry to take, a value set in the
 //! microsecond between reading and resetting can be missed.

@@ -6,13 +6,71 @@ use super::shown::{Histogram, MapShown, Shown};
 use super::text;
 use super::value::Value;
 
+/// What a family of metrics is called and how it is explained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Naming {
+    /// The family, without the suffix of a counter.
+    pub name: String,
+    /// In words.
+    pub help: String,
+    /// The unit, which is the last word of the name.
+    pub unit: Option<&'static str>,
+    /// Names of the parts of the key, where they are known.
+    pub labels: Vec<String>,
+}
+
+/// Units as names of maps and fields end, and as metrics spell them.
+const UNITS: [(&str, &str); 10] = [
+    ("ns", "nanoseconds"),
+    ("nsecs", "nanoseconds"),
+    ("us", "microseconds"),
+    ("usecs", "microseconds"),
+    ("ms", "milliseconds"),
+    ("msecs", "milliseconds"),
+    ("secs", "seconds"),
+    ("bytes", "bytes"),
+    ("kb", "kibibytes"),
+    ("pages", "pages"),
+];
+
+impl Naming {
+    /// Of a map of any program.
+    pub fn of_program(map: &str) -> Naming {
+        Naming {
+            name: family(map),
+            help: format!("Map {map} of the program."),
+            unit: None,
+            labels: Vec::new(),
+        }
+    }
+
+    /// Of a map of a tool: `@off_us` of `cpudist` is `lotse_cpudist_off_microseconds`.
+    pub fn of_tool(tool: &str, map: &str, help: &str, labels: Vec<String>) -> Naming {
+        let stem = map.trim_start_matches('@');
+        let (rest, last) = stem.rsplit_once('_').unwrap_or(("", stem));
+        let unit = UNITS.iter().find(|(short, _)| *short == last).map(|(_, unit)| *unit);
+        let words = match unit {
+            Some(unit) if rest.is_empty() => format!("{tool}_{unit}"),
+            Some(unit) => format!("{tool}_{rest}_{unit}"),
+            None if stem.is_empty() => tool.to_owned(),
+            None => format!("{tool}_{stem}"),
+        };
+        Naming { name: family(&words), help: help.replace('\\', "\\\\").replace('\n', " "), unit, labels }
+    }
+}
+
 /// Writes a map. Values that are no numbers become the label `value` of a metric that is 1. `monotone`
 /// maps (counts, sums of what cannot be negative) are counters, others gauges.
 pub fn write(out: &mut dyn Write, map: &MapShown, monotone: bool) -> io::Result<()> {
+    write_as(out, map, monotone, &Naming::of_program(&map.name))
+}
+
+/// The same under another name.
+pub fn write_as(out: &mut dyn Write, map: &MapShown, monotone: bool, naming: &Naming) -> io::Result<()> {
     if map.rows.is_empty() {
         return Ok(());
     }
-    let name = family(&map.name);
+    let name = &naming.name;
     let kind = match map.rows.first() {
         Some((_, Shown::Histogram(_))) => "histogram",
         Some((_, Shown::Stats { .. })) => "summary",
@@ -20,10 +78,16 @@ pub fn write(out: &mut dyn Write, map: &MapShown, monotone: bool) -> io::Result<
         _ => "gauge",
     };
     let suffix = if kind == "counter" { "_total" } else { "" };
-    writeln!(out, "# HELP {name}{suffix} Map {} of the program.", map.name)?;
+    writeln!(out, "# HELP {name}{suffix} {}", naming.help)?;
     writeln!(out, "# TYPE {name}{suffix} {kind}")?;
+    if let Some(unit) = naming.unit {
+        writeln!(out, "# UNIT {name}{suffix} {unit}")?;
+    }
     for (key, shown) in &map.rows {
-        let labels = labels(key.as_ref());
+        let mut labels = labels(key.as_ref());
+        for ((label, _), known) in labels.iter_mut().zip(&naming.labels) {
+            label.clone_from(known);
+        }
         match shown {
             Shown::Value(value) => match value.as_integer() {
                 Some(number) => writeln!(out, "{name}{suffix}{} {number}", braces(&labels))?,
@@ -39,7 +103,7 @@ pub fn write(out: &mut dyn Write, map: &MapShown, monotone: bool) -> io::Result<
                 writeln!(out, "{name}_sum{} {total}", braces(&labels))?;
                 writeln!(out, "{name}_count{} {count}", braces(&labels))?;
             }
-            Shown::Histogram(histogram) => write_histogram(out, &name, &labels, histogram)?,
+            Shown::Histogram(histogram) => write_histogram(out, name, &labels, histogram)?,
             Shown::Series(series) => {
                 let last = series.points.iter().rev().find_map(|(_, value)| value.as_ref()?.as_integer());
                 writeln!(out, "{name}{} {}", braces(&labels), last.unwrap_or(0))?;
@@ -120,6 +184,24 @@ mod tests {
         let key = Value::Tuple(vec![Value::Text(b"a \"b\"".to_vec()), Value::Signed(3)]);
         let text = written(vec![(Some(key), Shown::Value(Value::Unsigned(7)))], true);
         assert!(text.ends_with("lotse_reads_total{key0=\"a \\\"b\\\"\",key1=\"3\"} 7\n"), "{text}");
+    }
+
+    #[test]
+    fn tools_name_their_metrics_with_units() {
+        let name = |tool, map| Naming::of_tool(tool, map, "", vec![]).name;
+        assert_eq!(name("runqlat", "@usecs"), "lotse_runqlat_microseconds");
+        assert_eq!(name("cpudist", "@off_usecs"), "lotse_cpudist_off_microseconds");
+        assert_eq!(name("x-y", "@"), "lotse_x_y");
+        let naming = Naming::of_tool("t", "@sent_bytes", "payload", vec!["pid".into()]);
+        let rows = vec![(Some(Value::Unsigned(7)), Shown::Value(Value::Unsigned(3)))];
+        let map = MapShown { name: "@sent_bytes".into(), scalar: false, kind: ShownKind::Map, rows };
+        let mut out = Vec::new();
+        write_as(&mut out, &map, true, &naming).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "# HELP lotse_t_sent_bytes_total payload\n# TYPE lotse_t_sent_bytes_total counter\n\
+             # UNIT lotse_t_sent_bytes_total bytes\nlotse_t_sent_bytes_total{pid=\"7\"} 3\n"
+        );
     }
 
     #[test]

@@ -38,10 +38,32 @@ pub enum Buffering {
 /// How a tool of the shelf prints, where that is not as bpftrace prints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolStyle {
+    /// Its name, for metrics.
+    pub name: String,
+    /// What its columns mean, for metrics.
+    pub columns: Vec<(String, String)>,
     /// Maps that are joined.
     pub tables: Vec<TableSpec>,
     /// Lines kept of a table, entries of other maps with keys; 0: all.
     pub top: u64,
+}
+
+impl ToolStyle {
+    fn naming(&self, map: &str) -> metrics::Naming {
+        let table = self.tables.iter().find(|spec| spec.values.iter().any(|value| value.map == map));
+        let head = table.and_then(|spec| spec.values.iter().find(|value| value.map == map));
+        let named = |column: &str| {
+            let names = column.split(',').map(str::trim);
+            let map = map.trim_start_matches('@');
+            names
+                .into_iter()
+                .any(|name| name == map || head.is_some_and(|value| value.head.eq_ignore_ascii_case(name)))
+        };
+        let help = self.columns.iter().find(|(column, _)| named(column)).map_or("", |(_, meaning)| meaning);
+        let labels =
+            table.map_or(vec![], |spec| spec.keys.iter().map(|key| key.to_ascii_lowercase()).collect());
+        metrics::Naming::of_tool(&self.name, map, help, labels)
+    }
 }
 
 /// The output of a program.
@@ -159,7 +181,10 @@ impl<'a> Output<'a> {
     pub fn tool_maps(&mut self, maps: &[(MapShown, bool)]) -> io::Result<()> {
         let style = self.tool.clone().unwrap_or_default();
         if self.form == Form::Metrics {
-            return maps.iter().try_for_each(|(map, monotone)| self.map(map, *monotone));
+            for (map, monotone) in maps {
+                metrics::write_as(&mut self.to, map, *monotone, &style.naming(&map.name))?;
+            }
+            return self.written();
         }
         let mut joined: Vec<&str> = Vec::new();
         for spec in &style.tables {

@@ -180,17 +180,17 @@ impl Printer<'_, '_> {
         emitted.arguments.iter().map(|at| decoder.argument(&at.ty, at.offset, record)).collect()
     }
 
-    /// Writes the heads of a tool's rows, so that who waits for the first sees what it will be.
-    pub fn heads(&mut self) -> Result<(), RecordError> {
+    /// Writes the heads of a tool's rows, so that who waits for the first sees what it will be; whether there are
+    /// any.
+    pub fn heads(&mut self) -> Result<bool, RecordError> {
         let first = self.compiled.schema.records.iter().find_map(|emitted| match &emitted.kind {
             EmitKind::PrintRecord(names) => Some(columns(names, emitted)),
             _ => None,
         });
-        if let Some(columns) = first {
-            self.output.heads(columns)?;
-            self.output.flush()?;
-        }
-        Ok(())
+        let Some(columns) = first else { return Ok(false) };
+        self.output.heads(columns)?;
+        self.output.flush()?;
+        Ok(true)
     }
 
     /// Prints a map.

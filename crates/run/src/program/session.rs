@@ -199,8 +199,9 @@ pub fn run(
     if !options.quiet {
         printer.output.attached(probes)?;
     }
-    if options.tool.is_some() {
-        printer.heads()?;
+    if options.tool.is_some() && !printer.heads()? && !options.quiet {
+        // Where there is no row to come, nothing else tells that the counting has begun.
+        writeln!(printer.talk, "lotse: {probes} probes attached; Ctrl-C ends")?;
     }
     if std::env::var_os(NOTIFY).is_some() {
         printer.output.decoration(&format!("{NOTIFY}\n"))?;
@@ -346,7 +347,9 @@ impl Clock {
     fn print(&mut self, printer: &mut Printer<'_, '_>, without: &[MapId]) -> Result<(), SessionError> {
         let now = Instant::now();
         printer.output.interval(now - self.begun)?;
-        printer.tool_maps(without, Some(&mut self.intervals))?;
+        // A scraper wants counters that only grow.
+        let intervals = Some(&mut self.intervals).filter(|_| printer.output.form != Form::Metrics);
+        printer.tool_maps(without, intervals)?;
         printer.output.flush()?;
         self.begun = now;
         self.left = self.left.map(|left| left.saturating_sub(1));

@@ -7,6 +7,8 @@ pub mod options;
 mod shelf;
 pub mod page;
 
+pub mod document;
+
 pub use header::{Family, Header, HeaderError};
 pub use options::ToolOption;
 pub use shelf::{SHELF, Tool, find, near, read};
