@@ -9,6 +9,7 @@ mod measure;
 mod startup;
 mod record;
 mod analysis;
+mod tools;
 pub mod events;
 
 use std::{path::Path, process::Command};
@@ -38,6 +39,11 @@ const BENCHMARKS: &[Benchmark] = &[
         name: "record",
         what: "added time and bytes per recorded event, against perf record and a bare instance",
         run: record::run,
+    },
+    Benchmark {
+        name: "tools",
+        what: "the shelf: first output, memory and cost of an event, against libbpf-tools, BCC and bpftrace",
+        run: tools::run,
     },
     Benchmark {
         name: "analysis",

@@ -41,7 +41,12 @@ fn completions_and_manual_come_from_the_same_declarations() {
         assert!(place.lotse(&["completions", shell]).expect(0).stdout.contains("doctor"), "{shell}");
     }
     assert!(place.lotse(&["man"]).expect(0).stdout.contains(".TH lotse 1"));
+    assert!(place.lotse(&["man", "record"]).expect(0).stdout.contains(".TH"));
+    assert!(place.lotse(&["man", "tool-runqlat"]).expect(0).stdout.contains(".TH lotse\\-tool\\-runqlat 1"));
+    place.lotse(&["man", "tool-runqla"]).refused(&["did you mean tool-runqlat"]);
     place.lotse(&["man", "--output", "pages"]).expect(0);
+    assert!(place.path("pages/lotse-tool-execsnoop.1").is_file());
+    assert!(place.lotse(&["completions", "bash"]).expect(0).stdout.contains("runqlat"));
     let pages = crate::harness::names_in(&place.path("pages"));
     assert!(pages.contains(&"lotse-run.1".to_owned()), "{pages:?}");
 }

@@ -96,3 +96,17 @@ fn nothing_found_comes_with_what_may_be_meant() {
         .lotse(&["list", "qqqqqqqqqq"])
         .refused(&["no event matches `qqqqqqqqqq`", "`lotse list` shows all"]);
 }
+
+#[test]
+fn tools_are_listed_with_their_questions() {
+    let place = Place::new();
+    let all = place.lotse(&["list", "tools"]).expect(0).stdout;
+    assert!(all.lines().any(|line| line.starts_with("runqlat ") && line.ends_with('?')), "{all}");
+    let some = json(&place.lotse(&["list", "tools", "run*", "--json"]).expect(0).stdout);
+    let names: Vec<&str> =
+        some["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"runqlat") && names.iter().all(|name| name.starts_with("run")), "{names:?}");
+    assert_eq!(some["tools"][0]["family"], "scheduler");
+    place.lotse(&["list", "tools", "nothing*"]).refused(&["no tool matches"]);
+    place.lotse(&["list", "sched:*", "more"]).refused(&["one pattern at a time"]);
+}

@@ -2,9 +2,11 @@
 
 use std::io::{self, Write};
 
+use super::columns;
 use super::series;
 use super::shown::{Bucket, Histogram, Label, MapShown, Shown};
 use super::text::{key_bytes, to_bytes};
+use super::value::Value;
 
 /// Characters of a histogram's longest bar.
 const BAR: usize = 52;
@@ -17,7 +19,49 @@ pub fn map(out: &mut dyn Write, map: &MapShown) -> io::Result<()> {
 /// The same as tools print it: the name without its `@`, percentiles below every histogram.
 pub fn tool_map(out: &mut dyn Write, map: &MapShown) -> io::Result<()> {
     let name = map.name.trim_start_matches('@');
-    write_map(out, map, if name.is_empty() { "value" } else { name }, true)
+    let name = if name.is_empty() { "value" } else { name };
+    if map.rows.iter().any(|(key, _)| key.as_ref().is_some_and(Value::has_stack)) {
+        return map.rows.iter().try_for_each(|row| write_stacks(out, name, row));
+    }
+    write_map(out, map, name, true)
+}
+
+/// `off_ns 1234: comm`, then the stacks of the key with `--` between them, innermost first.
+fn write_stacks(out: &mut dyn Write, name: &str, (key, shown): &(Option<Value>, Shown)) -> io::Result<()> {
+    let parts: Vec<&Value> = match key {
+        Some(Value::Tuple(parts)) => parts.iter().collect(),
+        Some(Value::Record(fields)) => fields.iter().map(|(_, value)| value).collect(),
+        other => other.iter().collect(),
+    };
+    let others: Vec<String> =
+        parts.iter().filter(|part| !part.has_stack()).map(|part| columns::cell(part)).collect();
+    match shown {
+        Shown::Value(value) => write!(out, "{name} {}", columns::cell(value))?,
+        Shown::Stats { count, average, total } => write!(
+            out,
+            "{name} count {count}, average {}, total {}",
+            columns::cell(average),
+            columns::cell(total)
+        )?,
+        Shown::Histogram(_) | Shown::Series(_) => out.write_all(name.as_bytes())?,
+    }
+    let between = if others.is_empty() { "" } else { ": " };
+    writeln!(out, "{between}{}", others.join(", "))?;
+    let mut first = true;
+    for part in parts {
+        let Value::Stack(stack) = part else { continue };
+        if !std::mem::take(&mut first) {
+            writeln!(out, "    --")?;
+        }
+        for frame in &stack.frames {
+            writeln!(out, "    {frame}")?;
+        }
+    }
+    if let Shown::Histogram(histogram) = shown {
+        write_buckets(out, histogram)?;
+        write_ranks(out, histogram)?;
+    }
+    writeln!(out)
 }
 
 fn write_map(out: &mut dyn Write, map: &MapShown, name: &str, ranks: bool) -> io::Result<()> {
