@@ -78,6 +78,9 @@ pub fn trace_document(answer: &Answer) -> Document {
             remedy: Some("ps -L -o tid,stat,comm -p PID tells which: R waits for a CPU, S and D sleep".into()),
         });
     }
+    for part in &answer.unreadable {
+        document.notice(Level::Warning, format!("a part of the trace could not be used: {part}"));
+    }
     document
 }
 

@@ -31,6 +31,9 @@ pub fn preflight(preflight: &Preflight, console: &Console) {
     for event in &preflight.left_out {
         console.say(&format!("this kernel has no {event}: left out (the recipe can do without)"));
     }
+    for hidden in &preflight.hidden_switches {
+        console.warn(&hidden.to_string());
+    }
 }
 
 /// How far back a flight recording reaches.

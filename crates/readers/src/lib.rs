@@ -93,6 +93,9 @@ pub fn open_path(path: &Path) -> Result<Box<dyn Source>, SourceError> {
                 return open_path(&inner);
             }
         }
+        if is_perf_folder(path) {
+            return open_path(&path.join(PERF_FOLDER_DATA));
+        }
         let folders = ctf::find(path);
         if !folders.is_empty() {
             return Ok(Box::new(ctf::CtfTrace::open(&folders)?));
@@ -105,13 +108,35 @@ pub fn open_path(path: &Path) -> Result<Box<dyn Source>, SourceError> {
     if !path.exists() && parts.join(PARTS_MANIFEST).is_file() {
         return Ok(Box::new(trace_dat::TraceDat::open_parts(&parts)?));
     }
+    if path.file_name().is_some_and(|name| name == PERF_FOLDER_DATA) && path.with_extension("0").exists() {
+        let folder = path.parent().unwrap_or(path).display();
+        let reason = format!(
+            "its events are in files of their own beside it (data.0 …: perf record --threads), which are not read; \
+             `perf inject -i {folder} -o JOINED` makes one file of them, in the folder JOINED"
+        );
+        return Err(SourceError { file: path.display().to_string(), offset: 0, reason });
+    }
     open(Arc::new(FileInput::open(path)?))
+}
+
+/// The file in a folder that perf made, with what all its files have in common.
+const PERF_FOLDER_DATA: &str = "data";
+
+fn is_perf_folder(folder: &Path) -> bool {
+    use std::io::Read;
+    let mut start = Vec::new();
+    let file = std::fs::File::open(folder.join(PERF_FOLDER_DATA));
+    file.is_ok_and(|file| file.take(16).read_to_end(&mut start).is_ok()) && perf_data::is_perf_data(&start)
 }
 
 /// Whether [`open_path`] finds a trace in or below a folder.
 pub fn is_trace_folder(path: &Path) -> bool {
     let file = |name: &str| path.join(name).is_file();
-    file(PARTS_MANIFEST) || file("trace.dat") || file("perf.data") || !ctf::find(path).is_empty()
+    file(PARTS_MANIFEST)
+        || file("trace.dat")
+        || file("perf.data")
+        || is_perf_folder(path)
+        || !ctf::find(path).is_empty()
 }
 
 /// What marks the folder of a recording that is not put together.

@@ -1,7 +1,14 @@
 //! perf.data files made elsewhere: the counts that their makers and perf state, and perf's
 //! own listing, line by line.
 
-use std::{collections::BTreeMap, io::Read, ops::ControlFlow, path::Path, process::Command, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io::Read,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
 
 use readers::{MemoryInput, Survey, open, open_path, survey};
 use testkit::{
@@ -340,4 +347,58 @@ fn what_perf_records_here_is_counted_as_perf_counts_it() {
         assert!(ours[1] >= 30, "{options:?}: {ours:?}");
     }
     std::fs::remove_file(&path).unwrap();
+}
+
+/// A perf.data of everything that happens here in a moment; `None` where perf cannot.
+fn recorded_here(folder: &Path, name: &str, words: &[&str]) -> Option<PathBuf> {
+    let file = folder.join(name);
+    let made = Command::new("perf").args(["record", "-q", "-o"]).arg(&file).args(words).output().ok()?;
+    made.status.success().then_some(file)
+}
+
+#[test]
+fn values_that_samples_carry_are_said_to_be_skipped() {
+    let folder = own_folder("values");
+    let words = ["-e", "{sched:sched_switch,cpu-clock}:S", "-c", "1", "-a", "sleep", "0.1"];
+    let Some(file) = recorded_here(&folder, "perf.data", &words) else {
+        skipped!("perf cannot record here");
+    };
+    let mut source = open_path(&file).unwrap();
+    let found = surveyed(&mut *source);
+    let facts = &source.info().facts;
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(found.total > 0 && source.info().problems.is_empty(), "{:?}", source.info().problems);
+    let said = facts.iter().find(|(key, _)| key == "counter values").expect("it is said");
+    assert!(said.1.contains("sched:sched_switch") && said.1.contains("skipped"), "{said:?}");
+}
+
+#[test]
+fn a_folder_of_one_file_for_each_thread_is_refused_with_what_to_do_and_read_once_joined() {
+    let folder = own_folder("threads");
+    let words = ["--threads", "-e", "sched:sched_switch", "-a", "sleep", "0.1"];
+    let Some(made) = recorded_here(&folder, "apart", &words).filter(|made| made.join("data.0").exists())
+    else {
+        std::fs::remove_dir_all(&folder).unwrap();
+        skipped!("perf records no folders here");
+    };
+    for path in [made.clone(), made.join("data")] {
+        let Err(error) = open_path(&path) else { panic!("{} is opened", path.display()) };
+        assert!(error.reason.contains("perf inject -i") && error.reason.contains("data.0"), "{error}");
+    }
+    assert!(readers::is_trace_folder(&made));
+    let joined = folder.join("joined");
+    let inject =
+        Command::new("perf").arg("inject").arg("-i").arg(&made).arg("-o").arg(&joined).output().unwrap();
+    let total = inject.status.success().then(|| surveyed(&mut *open_path(&joined).unwrap()).total);
+    let script = Command::new("perf").args(["script", "-i"]).arg(&made).output().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    if let Some(total) = total {
+        assert_eq!(total, String::from_utf8_lossy(&script.stdout).lines().count() as u64);
+    }
+}
+
+fn own_folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("lotse-perf-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
 }

@@ -46,6 +46,8 @@ pub struct Answer {
     pub held_back: Vec<(String, Throttling)>,
     /// Threads that were asked about and that no event names: they neither ran nor were woken.
     pub unseen: Vec<Tid>,
+    /// Parts of the trace that could not be read, each with its place and why.
+    pub unreadable: Vec<String>,
 }
 
 /// So many that none is summed with others where threads are looked for.
@@ -107,7 +109,8 @@ pub fn answer(trace: &Path, question: &Question) -> Result<Answer, AnswerError> 
     let held_back = held_back.map(|(path, counts)| (path.to_owned(), counts)).collect();
     let seen: BTreeSet<Tid> = result.threads.iter().map(|thread| thread.key.tid).collect();
     let unseen = question.threads.iter().copied().filter(|tid| !seen.contains(tid)).collect();
-    Ok(Answer { sched: result, crosscheck: check, held_back, unseen })
+    let unreadable = source.info().problems.clone();
+    Ok(Answer { sched: result, crosscheck: check, held_back, unseen, unreadable })
 }
 
 fn add_facts(counters: &CounterSpan, options: &mut SchedOptions) {

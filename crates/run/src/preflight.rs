@@ -10,7 +10,7 @@ use kernel::tracefs::Tracefs;
 use serde::{Deserialize, Serialize};
 
 use crate::recipe::format_bytes;
-use crate::record::{self, EventSelection, Rates, RecordError, RecordSpec, Rings};
+use crate::record::{self, EventSelection, HiddenSwitches, Rates, RecordError, RecordSpec, Rings};
 
 /// What was found and decided before recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub struct Preflight {
     pub free_disk_bytes: Option<u64>,
     /// Bytes of memory that could be used when the run began.
     pub available_memory_bytes: Option<u64>,
+    /// CPUs whose switches the kernel does not tell its rings, as a trial found.
+    #[serde(default)]
+    pub hidden_switches: Vec<HiddenSwitches>,
 }
 
 /// How often events came in a trial.
@@ -152,6 +155,8 @@ pub fn preflight(
     }
     let rates = uninterrupted(spec)?;
     let cpus = rates.cpus.len() as u32;
+    let mut hidden_switches = record::try_switches(spec)?;
+    hidden_switches.retain(HiddenSwitches::is_worth_saying);
     let available = available_memory();
     let ring = ring_bytes(&rates, demands.ring_bytes_per_cpu, available);
     set_rings(spec, ring, cpus, available)?;
@@ -188,6 +193,7 @@ pub fn preflight(
         expected_disk_bytes: expected,
         free_disk_bytes: free,
         available_memory_bytes: available,
+        hidden_switches,
     })
 }
 

@@ -174,3 +174,45 @@ fn random_pages_never_break_the_finishing() {
         assert!(survey.total <= ledger.recorded(), "{survey:?}");
     }
 }
+
+#[test]
+fn of_a_file_that_is_copied_in_part_all_pages_that_came_along_are_read() {
+    let pages: Vec<u8> = (0..200).flat_map(|number| page(1_000 * (number + 1), 10, 0)).collect();
+    let scratch = Scratch::new("copied");
+    for level in [serde_json::json!(1), serde_json::json!(0), serde_json::Value::Null] {
+        let mut manifest = manifest();
+        manifest["zstd_level"] = level.clone();
+        let output = parts(&scratch, &manifest, [&pages, &pages]);
+        let (file, ledger) = finish_cut_recording(&output).unwrap();
+        assert_eq!(ledger.recorded(), 4_000);
+        let whole = fs::read(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        let part = scratch.file("part.dat");
+        let read = |length: usize| -> Result<(u64, bool), String> {
+            fs::write(&part, &whole[..length]).unwrap();
+            let mut source = readers::open_path(&part).map_err(|error| error.to_string())?;
+            let survey = readers::survey(&mut *source);
+            let killed = "the recorder was killed; what came after the last page is missing";
+            let cut = source.info().cut.clone().filter(|cut| cut != killed);
+            Ok((survey.total, cut.is_some() || survey.error.is_some()))
+        };
+        assert_eq!(read(whole.len()), Ok((4_000, false)), "level {level}");
+        let (mut least, mut refused) = (0, 0);
+        let near_the_end = whole.len() - 64..whole.len();
+        for length in (0..near_the_end.start).step_by(397).chain(near_the_end) {
+            match read(length) {
+                Ok((total, noticed)) => {
+                    assert!(noticed, "level {level}: cut to {length} of {} is not noticed", whole.len());
+                    assert!(total >= least, "level {level}: a longer part has fewer events");
+                    least = total;
+                }
+                Err(said) => {
+                    assert_eq!(least, 0, "level {level}: {length} of {} refused: {said}", whole.len());
+                    assert!(said.contains("part.dat"), "{said}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 0 && least == 4_000, "level {level}: {refused} refused, {least} at last");
+    }
+}

@@ -27,7 +27,8 @@ pub fn run(table: &mut Table) -> Result<()> {
     let record = |name: &str, trips: u32, format: &str| -> Result<PathBuf> {
         let path = folder.join(name);
         let _ = std::fs::remove_file(&path);
-        let mut command = lotse(&["record", "-q", "-a", "-e", EVENTS, "--file-format", format, "-o"]);
+        let mut command =
+            lotse(&["record", "-q", "--force", "-a", "-e", EVENTS, "--file-format", format, "-o"]);
         shell::run(command.arg(&path).args(["--", "sh", "-c", &load(trips)?]))?;
         Ok(path)
     };

@@ -14,7 +14,7 @@ use crate::present::{self, Format};
 #[derive(Debug, Args)]
 #[command(after_help = "Example: lotse info trace.dat
 
-Exit status 1 when the file is cut or cannot be read to its end.")]
+Exit status 1 when the file is cut, damaged, or cannot be read to its end; what can be read is told.")]
 pub struct Info {
     /// A trace file of lotse, trace-cmd or perf, or a run folder
     #[arg(value_name = "FILE|RUN_FOLDER")]
@@ -38,7 +38,7 @@ impl Info {
         let mut source = readers::open_path(&path)?;
         let survey = readers::survey(source.as_mut());
         let info = source.info();
-        let whole = info.cut.is_none() && survey.error.is_none();
+        let whole = info.cut.is_none() && info.problems.is_empty() && survey.error.is_none();
         let file = path.display().to_string();
         if self.json {
             let json = Json { lotse: Head::new("info"), file, info, survey: &survey };

@@ -180,7 +180,9 @@ pub fn say_verdict(judged: &[Judged], answer: &Answer, console: &Console) {
 /// Exit status 1 when a threshold does not hold or a cross-check differs without a reason.
 pub fn verdict(judged: &[Judged], answer: &Answer) -> Outcome {
     let held = judged.iter().all(|one| one.holds != Some(false));
-    if held && unexplained(answer) == 0 { Outcome::Done } else { Outcome::DoesNotHold }
+    // An answer from a part of the trace is one, and no proof that all is well.
+    let whole = answer.unreadable.is_empty() && answer.sched.provenance.cut.is_none();
+    if held && whole && unexplained(answer) == 0 { Outcome::Done } else { Outcome::DoesNotHold }
 }
 
 fn unexplained(answer: &Answer) -> usize {
@@ -192,6 +194,7 @@ fn record(what: &What, request: Request, session: &Session) -> RunRecord {
     let outcome = &session.outcome;
     let mut notes = outcome.notes.clone();
     notes.extend(session.counters.iter().flat_map(|counters| counters.notes.clone()));
+    notes.extend(session.preflight.hidden_switches.iter().map(ToString::to_string));
     notes.extend(session.preflight.left_out.iter().map(|event| format!("this kernel has no {event}")));
     let cgroup_threads = match &request.selection {
         SelectionRequest::Cgroup(path) => kernel::cgroup::threads_of(path),

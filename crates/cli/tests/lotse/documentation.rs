@@ -1,14 +1,25 @@
-//! Every example of docs/commands.md is run: lines that begin with `$ lotse` in its `console`
-//! blocks, in order, in one folder. A comment `# exit 1` behind a command states its status.
+//! Every example of docs/commands.md and docs/recording.md is run: lines that begin with `$ ` in
+//! their `console` blocks, in order, in one folder for each page. A comment `# exit 1` behind a command states its status.
 
 use crate::harness::{Place, binary};
 use crate::needs_recording;
 
 #[test]
-fn every_example_in_the_documentation_runs() {
+fn every_example_of_the_commands_runs() {
     needs_recording!();
-    let text =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md")).unwrap();
+    assert!(run_examples("commands.md") >= 15);
+}
+
+#[test]
+fn every_example_about_recording_runs() {
+    needs_recording!();
+    assert!(run_examples("recording.md") >= 8);
+}
+
+/// Runs a page's examples; answers how many.
+fn run_examples(page: &str) -> u32 {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/");
+    let text = std::fs::read_to_string(format!("{docs}{page}")).unwrap();
     let place = Place::new();
     std::os::unix::fs::symlink(binary(), place.path("lotse")).unwrap();
     let path = format!("{}:{}", place.path(".").display(), std::env::var("PATH").unwrap_or_default());
@@ -31,5 +42,5 @@ fn every_example_in_the_documentation_runs() {
             run += 1;
         }
     }
-    assert!(run >= 15, "{run} examples");
+    run
 }

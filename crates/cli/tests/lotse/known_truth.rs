@@ -227,46 +227,16 @@ fn the_members_of_a_control_group_are_asked_about() {
     let (place, member, other) = (Place::new(), Worker::spinner(), Worker::spinner());
     group.add(member.tid);
     let path = group.path.to_str().unwrap();
-    let words = [
-        "run",
-        "sched",
-        "-q",
-        "--format",
-        "json",
-        "--duration",
-        "800ms",
-        "--cgroup",
-        path,
-        "--output",
-        "run",
-    ];
-    let output = place.lotse(&words);
-    assert!(matches!(output.status, Some(0 | 1)), "{}", output.stderr);
-    let report = json(&output.stdout);
-    let rows = report["data"]["threads"]["rows"].as_array().unwrap();
-    assert!(rows.iter().any(|row| row["tid"] == member.tid), "{rows:?}");
-    assert!(rows.iter().all(|row| row["tid"] != other.tid), "{rows:?}");
-    // The same, recording the members alone.
-    let words = [
-        "run",
-        "sched",
-        "-q",
-        "--narrow",
-        "--format",
-        "json",
-        "--duration",
-        "800ms",
-        "--cgroup",
-        path,
-        "--output",
-        "narrow",
-    ];
-    let output = place.lotse(&words);
-    assert!(matches!(output.status, Some(0 | 1)), "{}", output.stderr);
-    let narrow = json(&output.stdout);
-    let rows = narrow["data"]["threads"]["rows"].as_array().unwrap();
-    assert!(rows.iter().any(|row| row["tid"] == member.tid), "{rows:?}");
-    assert!(rows.iter().all(|row| row["tid"] != other.tid), "{rows:?}");
+    let about_the_group = ["run", "sched", "-q", "--format", "json", "--duration", "800ms", "--cgroup", path];
+    // With everybody else recorded too, and the members alone.
+    for more in [&["--output", "run"][..], &["--output", "narrow", "--narrow"]] {
+        let output = place.lotse(&[&about_the_group[..], more].concat());
+        assert!(matches!(output.status, Some(0 | 1)), "{}", output.stderr);
+        let report = json(&output.stdout);
+        let rows = report["data"]["threads"]["rows"].as_array().unwrap();
+        assert!(rows.iter().any(|row| row["tid"] == member.tid), "{more:?}: {rows:?}");
+        assert!(rows.iter().all(|row| row["tid"] != other.tid), "{more:?}: {rows:?}");
+    }
 }
 
 /// A control group of the test's own, removed when dropped.

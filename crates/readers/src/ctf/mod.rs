@@ -176,7 +176,11 @@ fn metadata_text(input: &dyn Input) -> Result<String, SourceError> {
         _ => bytes,
     };
     if text.first() == Some(&0x1e) || text.starts_with(b"[") || text.starts_with(b"{") {
-        return Err(wrong(input, 0, "metadata of CTF 2 (JSON); version 1.8 is understood"));
+        return Err(wrong(
+            input,
+            0,
+            "metadata of CTF 2 (JSON), which is not read; record as CTF 1.8 (`lttng create --trace-format=ctf-1.8`)",
+        ));
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
 }

@@ -338,7 +338,7 @@ impl HeadReader<'_> {
                 let (wall, time) = (scan.u64("the wall clock")?, scan.u64("the trace's clock")?);
                 self.fact("clock reference, ns", format!("clock {clock}: {time} is {wall} since 1970"));
             }
-            feature::DIR_FORMAT => self.fact("layout", "a folder of files; only this one is read"),
+            feature::DIR_FORMAT => self.fact("layout", "a file of a folder"),
             feature::COMPRESSED => {
                 scan.u32("a version")?;
                 let kind = scan.u32("the compression")?;

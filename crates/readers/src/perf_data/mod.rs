@@ -18,7 +18,7 @@ use trace::{
 };
 
 use self::{
-    attribute::{Attribute, read as read_format},
+    attribute::{Attribute, read as read_format, sample::READ},
     head::Head,
     record::Layouts,
     rounds::{MOST_CPUS, RecordSink, Rounds, Stop},
@@ -49,7 +49,13 @@ const UNKNOWN_ID: u32 = u32::MAX;
 impl PerfData {
     /// Reads everything but the data.
     pub fn open(input: Arc<dyn Input>) -> Result<PerfData, SourceError> {
-        let Head { info, attributes, data, printk, unpacked_at_most } = head::read(&*input)?;
+        let Head { mut info, attributes, data, printk, unpacked_at_most } = head::read(&*input)?;
+        let with_values = attributes.iter().filter(|attribute| attribute.sample_type & READ != 0);
+        let with_values: Vec<&str> = with_values.map(|attribute| attribute.name.as_str()).collect();
+        if !with_values.is_empty() {
+            let text = format!("read with each sample of {}; skipped", with_values.join(", "));
+            info.facts.push(("counter values".to_owned(), text));
+        }
         let mut by_id = Vec::new();
         for (at, format) in info.formats.iter().enumerate() {
             let id = usize::from(format.id);

@@ -1,6 +1,6 @@
 //! Everything in a trace.dat before (or, in version 7, between) the pages.
 
-use std::collections::HashSet;
+use std::{cell::Cell, collections::HashSet};
 
 use trace::{ClockKind, Cpu, Endian, EventFormat, SourceError, TraceInfo, info::KnownTask};
 
@@ -181,11 +181,21 @@ pub(super) struct HeadReader<'a> {
     pub(super) later: Vec<(u64, String)>,
     tgids: Option<String>,
     pub(super) clock: Option<ClockKind>,
+    /// Where the last section of version 7 ends of those seen.
+    pub(super) furthest: Cell<u64>,
 }
 
 impl<'a> HeadReader<'a> {
     fn new(input: &'a dyn Input, head: Head) -> HeadReader<'a> {
-        HeadReader { input, head, stats_of: String::new(), later: Vec::new(), tgids: None, clock: None }
+        HeadReader {
+            input,
+            head,
+            stats_of: String::new(),
+            later: Vec::new(),
+            tgids: None,
+            clock: None,
+            furthest: Cell::new(0),
+        }
     }
 
     pub(super) fn problem(&mut self, error: &SourceError) {

@@ -10,6 +10,9 @@ use super::{
 };
 use crate::{input::wrong, scan::Scan};
 
+/// Sections are numbered as the options that tell of them.
+const LAST_KNOWN_SECTION: u16 = 64;
+
 impl HeadReader<'_> {
     pub(super) fn version_7(&mut self, scan: &mut Scan<'_>) -> Result<(), SourceError> {
         let algorithm = scan.text(64, "the compression's name")?;
@@ -20,12 +23,18 @@ impl HeadReader<'_> {
         let first = scan.u64("the position of the options")?;
         let sections_at = scan.at;
         if first < sections_at || first >= self.input.size() {
+            let size = self.input.size();
+            let why = match first {
+                0 => "the recorder was stopped before it had written".to_owned(),
+                _ => format!("the file ends at byte {size}, and at byte {first} would begin"),
+            };
             return Err(wrong(
                 self.input,
                 sections_at - 8,
                 format!(
-                    "the options are said to be at byte {first} of {}: the recorder was stopped before it had written them",
-                    self.input.size()
+                    "{why} the options, without which nothing tells where the events of each CPU are and how they \
+                     are laid out; copy the file again, or have trace-cmd put together what it left beside it \
+                     (trace-cmd restore FILE.cpu0 …)"
                 ),
             ));
         }
@@ -48,10 +57,42 @@ impl HeadReader<'_> {
                 }
             }
         }
+        self.look_at_the_end();
         let clock = self.clock.clone();
         let clock = self.head.buffers.first().map(|b| b.clock.clone()).or(clock).unwrap_or(ClockKind::Local);
         self.head.info.clock = clock;
         Ok(())
+    }
+
+    /// Notices an end that is missing: behind what the options tell of stand whole sections only.
+    fn look_at_the_end(&mut self) {
+        let size = self.input.size();
+        let extents = self.head.extents.iter().map(|extent| extent.offset.saturating_add(extent.size));
+        let mut at = extents.chain([self.furthest.get()]).max().unwrap_or(0);
+        let mut names = false;
+        while at < size && !names {
+            let Ok((id, section)) = self.section(at, "zstd") else {
+                return self.cut(format!("the file ends at byte {size}, within the head of a section"));
+            };
+            // What is no section is somebody's addition.
+            if id > LAST_KNOWN_SECTION {
+                return;
+            }
+            names = id == option::STRINGS;
+            at = section.offset.saturating_add(section.size);
+        }
+        if at > size {
+            self.cut(format!("the file ends at byte {size}, its last section was to reach to byte {at}"));
+        } else if !names && self.head.info.producer.is_some() {
+            self.cut(format!("the file ends at byte {size}, before the names of its sections"));
+        }
+    }
+
+    fn cut(&mut self, reason: String) {
+        self.head.info.cut = Some(match self.head.info.cut.take() {
+            Some(known) => format!("{known}; {reason}"),
+            None => reason,
+        });
     }
 
     /// Where the content of the section at `offset` is, and its number.
@@ -68,6 +109,7 @@ impl HeadReader<'_> {
             );
             return Err(scan.error(reason));
         }
+        self.furthest.set(self.furthest.get().max(scan.at.saturating_add(size)));
         Ok((id, Section { offset: scan.at, size, packed }))
     }
 

@@ -25,7 +25,7 @@ pub(super) fn write(
     out.put(&long_sized(trailer.comms.as_bytes()))?;
     out.put(&metadata.cpu_count.to_ne_bytes())?;
     out.put(b"options  \0")?;
-    for (id, content) in metadata.options(trailer) {
+    for (id, content) in metadata.options().into_iter().chain(trailer.options()) {
         out.put(&option_bytes(id, &content))?;
     }
     out.put(&option::DONE.to_ne_bytes())?;

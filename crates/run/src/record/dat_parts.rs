@@ -165,21 +165,29 @@ impl Metadata {
         bytes
     }
 
-    /// The options that both versions carry, in order.
-    pub fn options(&self, trailer: &Trailer) -> Vec<(u16, Vec<u8>)> {
-        let text = |text: &str| [text.as_bytes(), b"\0"].concat();
-        let mut options = vec![
+    /// The options that both versions carry and that are known from the start, in order.
+    pub fn options(&self) -> Vec<(u16, Vec<u8>)> {
+        vec![
             (option::TRACECLOCK, text(&self.trace_clock)),
             (option::UNAME, text(&self.uname)),
             (option::VERSION, text(concat!("lotse ", env!("CARGO_PKG_VERSION")))),
             (option::TRACEID, self.trace_id.to_ne_bytes().to_vec()),
             (option::CPUCOUNT, self.cpu_count.to_ne_bytes().to_vec()),
-        ];
-        options.extend(trailer.cpu_stats.iter().map(|stats| (option::CPUSTAT, text(stats))));
-        options.push((own_option::LEDGER, trailer.ledger.clone()));
-        options.push((own_option::THREAD_GROUPS, text(&trailer.tgids)));
-        options
+        ]
     }
+}
+
+impl Trailer {
+    /// The options that both versions carry behind those of [`Metadata::options`].
+    pub fn options(&self) -> Vec<(u16, Vec<u8>)> {
+        let stats = self.cpu_stats.iter().map(|stats| (option::CPUSTAT, text(stats)));
+        let own = [(own_option::LEDGER, self.ledger.clone()), (own_option::THREAD_GROUPS, text(&self.tgids))];
+        stats.chain(own).collect()
+    }
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [text.as_bytes(), b"\0"].concat()
 }
 
 /// Content of a part with a 32-bit length before it.

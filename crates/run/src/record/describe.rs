@@ -11,7 +11,7 @@ use super::error::RecordError;
 use super::events::{self, ChosenEvent};
 use super::pages::PageLayout;
 use super::parts::{Manifest, PARTS_VERSION};
-use super::spec::{FileFormat, RecordSpec};
+use super::spec::{FileFormat, LEVEL_BY_AMOUNT, RecordSpec};
 
 /// Formats, clock and machine, and the layout of the pages.
 pub(super) fn metadata(
@@ -59,6 +59,7 @@ pub(super) fn manifest(
 ) -> Result<Manifest, RecordError> {
     let own = ProcessIdentity::own().map_or((0, 0), |own| (own.pid, own.start_ticks));
     let (dat_version, zstd_level) = match spec.format {
+        FileFormat::V7Zstd(LEVEL_BY_AMOUNT) => (7, Some(LEVEL_BY_AMOUNT)),
         FileFormat::V7Zstd(level) => (7, Some(level.clamp(1, 19))),
         FileFormat::V7 => (7, None),
         FileFormat::V6 => (6, None),

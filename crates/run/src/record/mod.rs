@@ -21,6 +21,7 @@ mod command;
 mod trigger;
 mod check;
 mod estimate;
+mod hidden;
 mod recording;
 mod assemble;
 mod cut;
@@ -36,11 +37,13 @@ pub use cut::{CutRecording, finish_cut_recording, look_at_cut_recording};
 pub use dat_parts::own_option;
 pub use error::RecordError;
 pub use estimate::{BRIDGED, CpuRate, Needs, Rates, estimate_rates};
+pub use hidden::{HiddenSwitches, try_switches};
 pub use kernel::stop::{StopReason, StopToken};
 pub use ledger::{CpuLedger, Filtered, Ledger, LossInterval, Lost};
 pub use members::check_selection;
 pub use spec::{
-    EventSelection, FileFormat, Flight, OwnEvents, RecordSpec, Rings, Selection, WhenFull, parts_folder,
+    EventSelection, FileFormat, Flight, LEVEL_BY_AMOUNT, OwnEvents, RecordSpec, Rings, Selection, WhenFull,
+    parts_folder,
 };
 
 /// How far a recording is.

@@ -54,7 +54,7 @@ pub(super) struct Manifest {
     pub window: bool,
     /// Version of trace.dat to make.
     pub dat_version: u32,
-    /// zstd level, if compressed.
+    /// zstd level, if compressed; 0: to be chosen by the amount.
     pub zstd_level: Option<i32>,
     /// Events recorded.
     pub events: Vec<String>,

@@ -122,7 +122,8 @@ pub enum Selection {
 /// Which trace.dat is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
-    /// Version 7 with zstd at this level (1–19); trace-cmd since 3.0 opens it.
+    /// Version 7 with zstd at this level (1–19), or at the one that suits the amount
+    /// ([`LEVEL_BY_AMOUNT`]); trace-cmd since 3.0 opens it.
     V7Zstd(i32),
     /// Version 7 without compression.
     V7,
@@ -132,11 +133,12 @@ pub enum FileFormat {
 
 impl Default for FileFormat {
     fn default() -> Self {
-        // Higher levels save a tenth on some traces and nothing on others, at several times the
-        // cost; level 3 is larger than 1 on most.
-        FileFormat::V7Zstd(1)
+        FileFormat::V7Zstd(LEVEL_BY_AMOUNT)
     }
 }
+
+/// A zstd level that is chosen when the pages are there: few are packed well, many quickly.
+pub const LEVEL_BY_AMOUNT: i32 = 0;
 
 /// The kernel's ring buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
