@@ -64,6 +64,10 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+fn text_of(output: &Output) -> String {
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
 fn cannot_trace() -> bool {
     if kernel::facts::LiveFacts::new().tracefs().is_some() {
         return false;
@@ -113,6 +117,37 @@ fn known_calls_are_folded_and_drawn_with_their_numbers() {
     for title in ["first: 7 events (70.0 %)", "second: 3 events (30.0 %)", "main: 10 events (100 %)"] {
         assert!(svg.contains(&format!("<title>{title}")), "{title}: {svg}");
     }
+}
+
+/// A file system that only a mount namespace has, gone with its last process before anything is printed.
+#[test]
+fn a_container_that_has_ended_has_its_names() {
+    if cannot_trace() {
+        return;
+    }
+    let place = Place::new("container");
+    let Some(binary) = place.compile("outside", CALLS) else { testkit::skipped!("no C compiler") };
+    std::fs::create_dir(place.path("inside")).unwrap();
+    let comm = format!("kc{}", std::process::id());
+    let inside = place.path("inside").join(&comm);
+    let script = place.path("container.sh");
+    let text = format!(
+        "mount -t tmpfs none {directory} && cp {outside} {inside} || exit 77\nsleep 2\n{inside}\nsleep 2\n",
+        directory = shown(&place.path("inside")),
+        outside = shown(&binary),
+        inside = shown(&inside),
+    );
+    std::fs::write(&script, text).unwrap();
+    let allowed = Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
+    if !allowed {
+        testkit::skipped!("no mount namespaces here");
+    }
+    let program =
+        format!("tracepoint:syscalls:sys_enter_getppid /comm == \"{comm}\"/ {{ @[ustack] = count(); }}");
+    let command = format!("unshare -m sh {}", shown(&script));
+    let folded = lotse(&["trace", "-e", &program, "-c", &command, "--folded"]);
+    let lines = text_of(&folded);
+    assert!(lines.contains(";main;first;leaf 7\n") && lines.contains(";main;second;leaf 3\n"), "{lines}");
 }
 
 #[test]
