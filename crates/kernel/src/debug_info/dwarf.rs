@@ -1,9 +1,10 @@
 //! Units and entries, with references followed and names read.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use gimli::{
-    AttributeValue, DebugInfoOffset, DebuggingInformationEntry, DwAt, Dwarf, Unit, UnitOffset,
+    AttributeValue, DebugInfoOffset, DebuggingInformationEntry, DwAt, Dwarf, Unit, UnitHeader, UnitOffset,
     UnitSectionOffset, constants as dw,
 };
 
@@ -18,27 +19,40 @@ pub struct Entry {
 
 pub type Die<'a> = DebuggingInformationEntry<Bytes<'a>>;
 
-/// All units of a file.
+/// All units of a file, each read when something in it is asked for.
 pub struct Units<'a> {
     pub dwarf: &'a Dwarf<Bytes<'a>>,
-    pub units: Vec<Unit<Bytes<'a>>>,
+    headers: Vec<UnitHeader<Bytes<'a>>>,
+    units: Vec<OnceCell<Option<Unit<Bytes<'a>>>>>,
     starts: Vec<usize>,
 }
 
 impl<'a> Units<'a> {
     pub fn read(dwarf: &'a Dwarf<Bytes<'a>>) -> Result<Units<'a>, gimli::Error> {
-        let (mut units, mut starts) = (Vec::new(), Vec::new());
+        let (mut found, mut starts) = (Vec::new(), Vec::new());
         let mut headers = dwarf.units();
         while let Some(header) = headers.next()? {
             let UnitSectionOffset(start) = header.offset();
             starts.push(start);
-            units.push(dwarf.unit(header)?);
+            found.push(header);
         }
-        Ok(Units { dwarf, units, starts })
+        let units = found.iter().map(|_| OnceCell::new()).collect();
+        Ok(Units { dwarf, headers: found, units, starts })
+    }
+
+    /// How many units there are.
+    pub fn len(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// A unit; none if it is damaged.
+    pub fn unit(&self, number: usize) -> Option<&Unit<Bytes<'a>>> {
+        let read = || self.dwarf.unit(*self.headers.get(number)?).ok();
+        self.units.get(number)?.get_or_init(read).as_ref()
     }
 
     pub fn die(&self, entry: Entry) -> Option<Die<'a>> {
-        self.units.get(entry.unit)?.entry(entry.offset).ok()
+        self.unit(entry.unit)?.entry(entry.offset).ok()
     }
 
     /// The entry that an attribute refers to.
@@ -88,7 +102,7 @@ impl<'a> Units<'a> {
     }
 
     pub fn text(&self, unit: usize, value: AttributeValue<Bytes<'a>>) -> Option<String> {
-        let text = self.dwarf.attr_string(self.units.get(unit)?, value).ok()?;
+        let text = self.dwarf.attr_string(self.unit(unit)?, value).ok()?;
         Some(text.to_string_lossy().into_owned())
     }
 
@@ -109,7 +123,7 @@ impl<'a> Units<'a> {
     /// The entries directly below one.
     pub fn children(&self, entry: Entry) -> Vec<(Entry, Die<'a>)> {
         let mut found = Vec::new();
-        let Some(unit) = self.units.get(entry.unit) else { return found };
+        let Some(unit) = self.unit(entry.unit) else { return found };
         let Ok(mut cursor) = unit.entries_at_offset(entry.offset) else { return found };
         let Ok(Some(first)) = cursor.next_dfs() else { return found };
         if !first.has_children {
@@ -127,7 +141,8 @@ impl<'a> Units<'a> {
 
     /// Every entry of a unit, from its root on.
     pub fn each(&self, unit: usize, each: &mut dyn FnMut(Entry, &Die<'a>) -> bool) {
-        let mut cursor = self.units[unit].entries();
+        let Some(read) = self.unit(unit) else { return };
+        let mut cursor = read.entries();
         while let Ok(Some(die)) = cursor.next_dfs() {
             if !each(Entry { unit, offset: die.offset() }, die) {
                 return;
@@ -137,12 +152,12 @@ impl<'a> Units<'a> {
 
     /// Where an entry's code begins.
     pub fn low_pc(&self, unit: usize, die: &Die<'a>) -> Option<u64> {
-        self.dwarf.attr_address(&self.units[unit], die.attr_value(dw::DW_AT_low_pc)?).ok()?
+        self.dwarf.attr_address(self.unit(unit)?, die.attr_value(dw::DW_AT_low_pc)?).ok()?
     }
 
     /// The function whose code begins at an address.
     pub fn function_at(&self, address: u64) -> Option<Entry> {
-        (0..self.units.len()).filter(|unit| self.covers(*unit, address)).find_map(|unit| {
+        (0..self.len()).filter(|unit| self.covers(*unit, address)).find_map(|unit| {
             let mut found = None;
             self.each(unit, &mut |entry, die| {
                 let hit = die.tag() == dw::DW_TAG_subprogram
@@ -157,15 +172,32 @@ impl<'a> Units<'a> {
         })
     }
 
+    /// Where every function begins.
+    pub fn functions(&self) -> HashMap<u64, Entry> {
+        let mut found = HashMap::new();
+        for unit in 0..self.len() {
+            self.each(unit, &mut |entry, die| {
+                if die.tag() == dw::DW_TAG_subprogram
+                    && let Some(start) = self.low_pc(unit, die).or_else(|| self.first_of_ranges(unit, die))
+                {
+                    found.entry(start).or_insert(entry);
+                }
+                true
+            });
+        }
+        found
+    }
+
     /// A function in several parts is entered at the first.
     fn first_of_ranges(&self, unit: usize, die: &Die<'a>) -> Option<u64> {
         die.attr_value(dw::DW_AT_ranges)?;
-        Some(self.dwarf.die_ranges(&self.units[unit], die).ok()?.next().ok()??.begin)
+        Some(self.dwarf.die_ranges(self.unit(unit)?, die).ok()?.next().ok()??.begin)
     }
 
     /// Whether a unit may have code at an address; one that does not say has everything.
     fn covers(&self, unit: usize, address: u64) -> bool {
-        let Ok(mut ranges) = self.dwarf.unit_ranges(&self.units[unit]) else { return true };
+        let Some(read) = self.unit(unit) else { return false };
+        let Ok(mut ranges) = self.dwarf.unit_ranges(read) else { return true };
         let mut any = false;
         while let Ok(Some(range)) = ranges.next() {
             any = true;
@@ -178,7 +210,7 @@ impl<'a> Units<'a> {
 
     /// Definitions of named types.
     pub fn each_named(&self, each: &mut dyn FnMut(String, Entry)) {
-        for unit in 0..self.units.len() {
+        for unit in 0..self.len() {
             self.each(unit, &mut |entry, die| {
                 let is_type = matches!(
                     die.tag(),
@@ -204,7 +236,7 @@ impl<'a> Units<'a> {
     pub fn inlined(&self) -> HashMap<String, u32> {
         // Where it was folded away nothing is left but the note that it was inlined.
         let mut counts: HashMap<Entry, u32> = HashMap::new();
-        for unit in 0..self.units.len() {
+        for unit in 0..self.len() {
             self.each(unit, &mut |entry, die| {
                 let inline = match die.attr_value(dw::DW_AT_inline) {
                     Some(AttributeValue::Inline(inline)) => inline,

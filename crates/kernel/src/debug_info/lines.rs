@@ -36,7 +36,7 @@ fn listed(near: &[String]) -> String {
 pub fn addresses(units: &Units<'_>, file: &str, line: u32) -> Result<Vec<u64>, NoLine> {
     let mut found = BTreeSet::new();
     let (mut files, mut next, mut known) = (BTreeSet::new(), None, false);
-    for unit in &units.units {
+    for unit in (0..units.len()).filter_map(|number| units.unit(number)) {
         let Some(program) = unit.line_program.clone() else { continue };
         let header = program.header().clone();
         // Files by number, read once for each program.

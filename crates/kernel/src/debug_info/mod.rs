@@ -6,7 +6,7 @@ mod types;
 mod places;
 mod lines;
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -67,7 +67,13 @@ pub struct DebugInfo {
     sections: DwarfSections<Vec<u8>>,
     machine: u16,
     names: OnceCell<Names>,
+    /// Where functions begin, once several were asked for.
+    functions: OnceCell<HashMap<u64, Entry>>,
+    asked: Cell<u32>,
 }
+
+/// From so many functions on all are listed; for one or two, units that cannot have it are not read.
+const FEW: u32 = 8;
 
 /// Where names are defined: unit and offset of the entry.
 #[derive(Default)]
@@ -92,7 +98,13 @@ impl DebugInfo {
             Ok(file.section_by_name(id.name()).unwrap_or_default())
         };
         let Ok(sections) = DwarfSections::load(load);
-        let info = DebugInfo { sections, machine, names: OnceCell::new() };
+        let info = DebugInfo {
+            sections,
+            machine,
+            names: OnceCell::new(),
+            functions: OnceCell::new(),
+            asked: Cell::new(0),
+        };
         info.with(|_| Some(())).map_err(|error| NoDebugInfo::Unusable {
             path: path.display().to_string(),
             why: error.to_string(),
@@ -109,7 +121,11 @@ impl DebugInfo {
     /// The function whose code begins at an address.
     pub fn function_at(&self, address: u64) -> Option<Function> {
         self.with(|units| {
-            let entry = units.function_at(address)?;
+            self.asked.set(self.asked.get().saturating_add(1));
+            let entry = match self.asked.get() {
+                ..FEW => units.function_at(address)?,
+                _ => *self.functions.get_or_init(|| units.functions()).get(&address)?,
+            };
             let definition = |name: &str| self.names(units).types.get(name).copied();
             let mut types = types::Types::new(units, &definition);
             let (parameters, result, result_in_register) =

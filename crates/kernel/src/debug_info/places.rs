@@ -86,7 +86,7 @@ fn stated(units: &Units<'_>, entry: Entry, die: &Die<'_>, address: u64, machine:
     if let Some(value) = die.attr_value(dw::DW_AT_const_value) {
         return constant(&value).map(Place::Constant);
     }
-    let unit = &units.units[entry.unit];
+    let unit = units.unit(entry.unit)?;
     let location = match die.attr_value(dw::DW_AT_location) {
         Some(location) => location,
         // Unoptimised code says where everything is; optimised code leaves out what is nowhere.

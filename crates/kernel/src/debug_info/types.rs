@@ -196,7 +196,7 @@ impl<'u, 'a> Types<'u, 'a> {
     /// A member's place in bytes; DWARF 2 has an expression that adds it.
     fn place(&self, child: Entry, value: &AttributeValue<super::Bytes<'a>>) -> Option<u64> {
         let AttributeValue::Exprloc(expression) = value else { return value.udata_value() };
-        let encoding = self.units.units.get(child.unit)?.encoding();
+        let encoding = self.units.unit(child.unit)?.encoding();
         match expression.operations(encoding).next().ok()?? {
             Operation::PlusConstant { value } => Some(value),
             _ => None,
