@@ -8,14 +8,29 @@ use crate::hir::{BinaryOp, Expr, ExprKind, Intrinsic};
 use crate::source::Span;
 use crate::types::{Space, Type};
 
-pub(super) const ROWS: &[Builtin] = &[row(
-    &["selected"],
-    "bool selected([struct task_struct *task])",
-    "Whether the current (or the given) thread is one that --pid, --tid, --cgroup and --cpu ask for; a program that calls it anywhere filters by itself.",
-    Mode::Inline,
-    (0, 1),
-    Check::Value(selected),
-)];
+pub(super) const ROWS: &[Builtin] = &[
+    row(
+        &["selected"],
+        "bool selected([struct task_struct *task])",
+        "Whether the current (or the given) thread is one that --pid, --tid, --cgroup and --cpu ask for; a program that calls it anywhere filters by itself.",
+        Mode::Inline,
+        (0, 1),
+        Check::Value(selected),
+    ),
+    row(
+        &["selecting"],
+        "bool selecting",
+        "Whether --pid, --tid, --cgroup or --cpu ask for anybody in particular.",
+        Mode::Inline,
+        (0, 0),
+        Check::Value(selecting),
+    ),
+];
+
+fn selecting(checker: &mut Checker<'_>, call: &Call<'_>) -> Option<Expr> {
+    let selecting = !checker.options.selection.is_empty();
+    Some(checker.int(selecting.into(), Type::Bool, call.span))
+}
 
 fn selected<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     checker.selects = true;

@@ -270,7 +270,11 @@ impl<'a> Checker<'a> {
     pub(super) fn warn_signs(&self, left: &Expr, right: &Expr, op: BinaryOp, span: Span) {
         // Values that were extended from fewer bits cannot be negative as 64-bit numbers.
         let extended = |expr: &Expr| matches!(&expr.kind, ExprKind::Cast(Cast::Integer, inner) if inner.ty.size() < 8 && !inner.ty.is_signed());
-        if !extended(left) && !extended(right) {
+        // Nor do constants that both kinds have change their meaning, such as an enumeration's.
+        let common = |expr: &Expr| {
+            constant(expr).is_some_and(|value| (0..=i128::from(i64::MAX)).contains(&value))
+        };
+        if ![left, right].into_iter().any(|side| extended(side) || common(side)) {
             let message =
                 format!("'{}' compares a signed with an unsigned 64-bit value, as signed", operator(op));
             self.warn(Code::SignMix, span, message);
