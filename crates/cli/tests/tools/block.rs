@@ -1,5 +1,6 @@
 //! Tools of the family `block`, against `dd` on a loop device of their own.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -96,7 +97,10 @@ fn biosnoop_shows_each_request_of_a_command_where_and_how_large() {
     assert_eq!(sectors(&answer, &disk, "read"), [0, 128, 256, 384, 512, 640, 768, 896]);
     assert_eq!(answer.rows().len(), 8, "{:?}", answer.rows());
     for row in answer.rows() {
-        assert_eq!((&row["comm"], &row["bytes"], &row["status"]), (&"dd".into(), &65536.into(), &"ok".into()));
+        assert_eq!(
+            (&row["comm"], &row["bytes"], &row["status"]),
+            (&"dd".into(), &65536.into(), &"ok".into())
+        );
         assert_eq!(row["flags"], "S");
     }
     // The flush that fsync waits for is a row of its caller.
@@ -150,7 +154,12 @@ fn biolatency_counts_each_request_once_in_either_histogram() {
     let answer = tool(&["biolatency", &disk.only(), "--by=comm", "-c", &disk.reading("16k", 7, 3)]).done();
     assert_eq!(counted(of_key(answer.map("@device_us"), &[disk.name(), "dd"])), 7, "{:?}", answer.lines);
     let answer = tool(&["biolatency", &disk.only(), "--by=flags", "-c", &disk.reading("16k", 7, 3)]).done();
-    assert_eq!(counted(of_key(answer.map("@device_us"), &[disk.name(), "read", "S"])), 7, "{:?}", answer.lines);
+    assert_eq!(
+        counted(of_key(answer.map("@device_us"), &[disk.name(), "read", "S"])),
+        7,
+        "{:?}",
+        answer.lines
+    );
 }
 
 #[test]
@@ -201,4 +210,43 @@ fn biopattern_tells_sequential_from_random() {
     let answer = running.stop().done();
     let rows = answer.rows_with(&[("disk", disk.name().into())]);
     assert_eq!((rows[0]["sequential"].as_u64(), rows[0]["random"].as_u64()), (Some(0), Some(4)), "{rows:?}");
+}
+
+#[test]
+fn biopattern_counts_what_the_libbpf_tool_counts() {
+    needs_tracing!();
+    if !testkit::skip::has_program("biopattern") {
+        testkit::skipped!("libbpf-tools are not installed");
+    }
+    let disk = disk!("biopattern-peer");
+    let mut peer = Command::new("biopattern")
+        .args(["-d", disk.name(), "3", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(peer.stdout.take().unwrap()).lines();
+    if lines.next().is_none() {
+        let _ = peer.wait();
+        testkit::skipped!("the libbpf tool does not run here");
+    }
+    let running = Running::start(&["biopattern", &disk.only()]);
+    run(&disk.reading("4k", 30, 7));
+    run(&disk.reading("16k", 5, 100));
+    let told: Vec<String> = lines.map_while(Result::ok).collect();
+    let _ = peer.wait();
+    let answer = running.stop().done();
+    let ours = answer.rows_with(&[("disk", disk.name().into())]);
+    let line = told.iter().find(|line| line.starts_with(disk.name()));
+    let Some(line) = line else {
+        testkit::skipped!("the machine was too busy for the libbpf tool's three seconds");
+    };
+    let count = ours[0]["sequential"].as_u64().unwrap() + ours[0]["random"].as_u64().unwrap();
+    assert_eq!((count, ours[0]["random"].as_u64(), ours[0]["kb"].as_f64()), (35, Some(2), Some(200.0)));
+    // DISK %RND %SEQ COUNT KBYTES, without the first request of the disk: 4 KiB, random here.
+    let theirs: Vec<&str> = line.split_whitespace().collect();
+    if theirs[3] != "34" {
+        testkit::skipped!("the machine was too busy for the libbpf tool's three seconds");
+    }
+    assert_eq!(theirs, [disk.name(), "2", "97", "34", "196"]);
 }

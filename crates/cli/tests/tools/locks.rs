@@ -75,7 +75,9 @@ fn futexwaits_finds_the_code_that_waits_for_a_mutex() {
     .done();
     holder.join().unwrap();
     let stacks = answer.map("@us").as_object().unwrap_or_else(|| panic!("{:?}", answer.lines));
-    assert!(stacks.keys().any(|stack| stack.contains("wait_for")), "{stacks:?}");
+    // One of them, by how much the compiler has put together.
+    let waits = |stack: &String| stack.contains("wait_for") || stack.contains("Mutex");
+    assert!(stacks.keys().any(waits), "{stacks:?}");
 }
 
 #[inline(never)]

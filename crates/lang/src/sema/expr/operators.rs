@@ -271,9 +271,8 @@ impl<'a> Checker<'a> {
         // Values that were extended from fewer bits cannot be negative as 64-bit numbers.
         let extended = |expr: &Expr| matches!(&expr.kind, ExprKind::Cast(Cast::Integer, inner) if inner.ty.size() < 8 && !inner.ty.is_signed());
         // Nor do constants that both kinds have change their meaning, such as an enumeration's.
-        let common = |expr: &Expr| {
-            constant(expr).is_some_and(|value| (0..=i128::from(i64::MAX)).contains(&value))
-        };
+        let common =
+            |expr: &Expr| constant(expr).is_some_and(|value| (0..=i128::from(i64::MAX)).contains(&value));
         if ![left, right].into_iter().any(|side| extended(side) || common(side)) {
             let message =
                 format!("'{}' compares a signed with an unsigned 64-bit value, as signed", operator(op));
