@@ -51,7 +51,7 @@ fn futexwaits_measures_waits_that_time_out() {
     let rows = answer.rows();
     let row = rows.iter().find(|row| row["timeouts"] == 5).unwrap_or_else(|| panic!("{rows:?}"));
     assert_eq!((&row["pid"], &row["waits"]), (&std::process::id().into(), &5.into()), "{row}");
-    assert!(row["futex"].as_str().unwrap().starts_with("0x"), "{row}");
+    assert!(row["futex"].as_u64().is_some_and(|address| address > 4096), "{row}");
     assert!(row["wait_ms"].as_f64().unwrap() >= 100.0, "{row}");
     assert!(row["avg_us"].as_u64().unwrap() >= 20_000, "{row}");
 }

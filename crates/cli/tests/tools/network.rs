@@ -201,7 +201,12 @@ fn tcpstates_sees_the_changes_that_the_libbpf_tool_sees() {
     if !testkit::skip::has_program("tcpstates") || !testkit::skip::has_program("stdbuf") {
         testkit::skipped!("libbpf-tools or stdbuf are not installed");
     }
-    let mut peer = Command::new("stdbuf").args(["-oL", "tcpstates"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut peer = Command::new("stdbuf")
+        .args(["-oL", "tcpstates"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(peer.stdout.take().unwrap()).lines();
     if lines.next().is_none() {
         let _ = peer.wait();
