@@ -8,29 +8,14 @@ use crate::hir::{BinaryOp, Expr, ExprKind, Intrinsic};
 use crate::source::Span;
 use crate::types::{Space, Type};
 
-pub(super) const ROWS: &[Builtin] = &[
-    row(
-        &["selected"],
-        "bool selected([struct task_struct *task])",
-        "Whether the current (or the given) thread is one that --pid, --tid, --cgroup and --cpu ask for; a program that calls it anywhere filters by itself.",
-        Mode::Inline,
-        (0, 1),
-        Check::Value(selected),
-    ),
-    row(
-        &["selecting"],
-        "bool selecting",
-        "Whether --pid, --tid, --cgroup or --cpu ask for anybody in particular.",
-        Mode::Inline,
-        (0, 0),
-        Check::Value(selecting),
-    ),
-];
-
-fn selecting(checker: &mut Checker<'_>, call: &Call<'_>) -> Option<Expr> {
-    let selecting = !checker.options.selection.is_empty();
-    Some(checker.int(selecting.into(), Type::Bool, call.span))
-}
+pub(super) const ROWS: &[Builtin] = &[row(
+    &["selected"],
+    "bool selected([struct task_struct *task])",
+    "Whether the current (or the given) thread is one that --pid, --tid, --cgroup and --cpu ask for; a program that calls it anywhere filters by itself.",
+    Mode::Inline,
+    (0, 1),
+    Check::Value(selected),
+)];
 
 fn selected<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     checker.selects = true;
@@ -42,6 +27,11 @@ fn selected<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
             // Reading one field tells whether it is a task, also where nothing is selected.
             if is_unknown(&member(checker, &task, &["tgid"], span)) {
                 return None;
+            }
+            // No thread is nobody's: it passes only where everything does.
+            if is_null(&task) {
+                let everything = checker.options.selection.is_empty();
+                return Some(checker.int(everything.into(), Type::Bool, span));
             }
             Some(task)
         }
@@ -87,6 +77,14 @@ fn selected<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
             .reduce(|left, right| logical(checker, true, left, right))
             .unwrap_or(everything),
     )
+}
+
+fn is_null(task: &Expr) -> bool {
+    match &task.kind {
+        ExprKind::Int(value) => *value == 0,
+        ExprKind::Cast(_, inner) => is_null(inner),
+        _ => false,
+    }
 }
 
 fn machine(checker: &Checker<'_>, what: Intrinsic, span: Span) -> Expr {
