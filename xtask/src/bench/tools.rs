@@ -64,6 +64,7 @@ const CASES: &[Case] = &[
     case("offcputime", "offcputime", "offcputime-bpfcc", "", Load::Switches(20_000)),
     case("wakeuptime", "wakeuptime", "wakeuptime-bpfcc", "", Load::Switches(20_000)),
     case("runqlen", "runqlen", "runqlen-bpfcc", "runqlen.bt", Load::Switches(1_000)),
+    // Times as well on both sides would be `--time` against `-L`; by default both only count.
     case("syscount", "syscount", "syscount-bpfcc", "syscount.bt", Load::Syscalls(500_000)),
     case("opensnoop", "opensnoop", "opensnoop-bpfcc", "opensnoop.bt", Load::Opens(20_000)),
     case("execsnoop", "execsnoop", "execsnoop-bpfcc", "execsnoop.bt", Load::Execs(200)),

@@ -1,6 +1,7 @@
 //! Text to a program ready to load, with every stage printable.
 
 use bpf::KernelFacts;
+use lang::hir::ExprKind;
 use lang::options::Options;
 use lang::source::{Source, Span};
 
@@ -53,6 +54,7 @@ pub fn compile(
     }
     let source = front.source;
     let Some(mut hir) = front.hir else { return outcome };
+    let never = never_true(&hir);
     filters::apply(&options.selection, &mut hir);
     if stage == Some(Stage::Hir) {
         outcome.stage = Some(lang::hir::print::print(&hir));
@@ -81,6 +83,9 @@ pub fn compile(
         _ => {}
     }
     let mut image = lowered.image;
+    if never.len() < image.programs.len() {
+        image.programs.retain(|program| !never.contains(&program.probe));
+    }
     if hir.schema.config.perf_rb_pages == 0
         && let Some(ring) = image.system.ring.and_then(|index| image.maps.get_mut(index as usize))
     {
@@ -94,4 +99,12 @@ pub fn compile(
 fn chosen(source: &Source, span: Span) -> String {
     let (line, _) = source.line_text(span.start);
     format!("{}:{}: {}", source.name(span.start), source.line_column(span.start).line, line.trim())
+}
+
+/// Programs that need not be there at all: an option of the program's own (`/getopt("time")/`) has turned them off.
+fn never_true(program: &lang::hir::Program) -> Vec<u32> {
+    let off = |probe: &&lang::hir::Probe| {
+        probe.predicate.as_ref().is_some_and(|predicate| matches!(predicate.kind, ExprKind::Int(0)))
+    };
+    program.probes.iter().filter(off).map(|probe| probe.program.0).collect()
 }

@@ -201,7 +201,8 @@ pub fn run(
     }
     if options.tool.is_some() && !printer.heads()? && !options.quiet {
         // Where there is no row to come, nothing else tells that the counting has begun.
-        writeln!(printer.talk, "lotse: {probes} probes attached; Ctrl-C ends")?;
+        let plural = if probes == 1 { "" } else { "s" };
+        writeln!(printer.talk, "lotse: {probes} probe{plural} attached; Ctrl-C ends")?;
     }
     if std::env::var_os(NOTIFY).is_some() {
         printer.output.decoration(&format!("{NOTIFY}\n"))?;
