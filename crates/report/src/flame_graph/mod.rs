@@ -8,7 +8,7 @@ use std::fmt::Write;
 use crate::document::{Block, Document, Section};
 use crate::flame::{Drawn, Flame};
 use crate::html::escape::escape;
-use crate::html::flame::{ROW, boxes, compared, described, legend};
+use crate::html::flame::{KIND, ROW, boxes, compared, described, legend};
 use crate::html::{self, FLAME_SCRIPT, FLAME_STYLE};
 use crate::number::count;
 
@@ -18,7 +18,7 @@ const SCRIPT: &str = include_str!("picture.js");
 const WIDTH: usize = 1200;
 const MARGIN: usize = 12;
 /// Letters of a line of words above the picture.
-const LINE: usize = 150;
+const LINE: usize = 110;
 
 /// The graph as an SVG file.
 pub fn svg(flame: &Flame) -> String {
@@ -66,7 +66,7 @@ pub fn svg(flame: &Flame) -> String {
 
 /// The graphs as one page.
 pub fn page(title: &str, flames: &[Flame]) -> String {
-    let mut document = Document::new("flame", title.to_owned());
+    let mut document = Document::new(KIND, title.to_owned());
     for flame in flames {
         let section = Section::new(flame.id.clone(), "");
         document.sections.push(section.with(Block::Flame(flame.clone())));

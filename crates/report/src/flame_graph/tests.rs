@@ -90,4 +90,5 @@ fn a_page_holds_every_graph() {
     let page = page("Two graphs", &[flame("a 1\n", None), flame("b 2\n", Some("b 1\n"))]);
     assert_eq!(page.matches("class=\"chart flame\"").count(), 2);
     assert!(page.contains("Content-Security-Policy"));
+    assert!(!page.contains("cross-check") && !page.contains("id=\"trust\""));
 }

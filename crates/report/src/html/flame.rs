@@ -12,6 +12,8 @@ use crate::{
     number::{count, fixed, share},
 };
 
+/// The kind of a document that only draws stacks.
+pub const KIND: &str = "flame";
 /// Pixels of one row of boxes.
 pub const ROW: usize = 18;
 /// Changes of less than these parts of the whole are one shade.
@@ -136,9 +138,9 @@ pub fn legend(flame: &Flame) -> Vec<(&'static str, String)> {
     if flame.before.is_none() {
         return vec![("u1", "program".into()), ("k1", "kernel".into())];
     }
-    let step = |n: usize| fixed(STEPS[n] * 100.0, 1);
+    let step = |n: usize| fixed(STEPS[n] * 100.0, 1).trim_end_matches(".0").to_owned();
     vec![
-        ("l4", format!("less by {} points and more", step(3))),
+        ("l4", format!("less by {} points", step(3))),
         ("l3", step(2)),
         ("l2", step(1)),
         ("l1", step(0)),
@@ -146,8 +148,8 @@ pub fn legend(flame: &Flame) -> Vec<(&'static str, String)> {
         ("m1", step(0)),
         ("m2", step(1)),
         ("m3", step(2)),
-        ("m4", format!("{} points and more", step(3))),
-        ("s k", "kernel functions in italics".into()),
+        ("m4", format!("more by {} points", step(3))),
+        ("s k", "kernel in italics".into()),
     ]
 }
 

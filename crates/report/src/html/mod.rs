@@ -53,7 +53,11 @@ pub fn document(document: &Document) -> String {
     );
     header(&mut out, document);
     out.push_str("<main>\n");
-    trust::strip(&mut out, document);
+    // A drawing of what was given has nothing that could be checked.
+    let is_measured = document.kind != flame::KIND;
+    if is_measured {
+        trust::strip(&mut out, document);
+    }
     if !document.answer.is_empty() {
         out.push_str("<section class=\"answer\" id=\"answer\" aria-label=\"The answer\">\n");
         for answer in &document.answer {
@@ -61,11 +65,15 @@ pub fn document(document: &Document) -> String {
         }
         out.push_str("</section>\n");
     }
-    contents(&mut out, document);
+    if is_measured {
+        contents(&mut out, document);
+    }
     for section in &document.sections {
         self::section(&mut out, section);
     }
-    trust::details(&mut out, document);
+    if is_measured {
+        trust::details(&mut out, document);
+    }
     facts(&mut out, document);
     let _ = write!(
         out,
