@@ -124,8 +124,8 @@ fn numbers_arrive_unchanged() {
     assert_eq!(counts.iter().filter_map(|c| c.as_u64()).sum::<u64>(), result.wait.total.count);
     let rows = value["data"]["threads"]["rows"].as_array().expect("a list");
     assert_eq!(rows.len(), result.threads.len());
-    for (row, thread) in rows.iter().zip(&result.threads) {
-        assert_eq!(row["tid"], thread.key.tid.0);
+    for row in rows {
+        let thread = result.threads.iter().find(|thread| row["tid"] == thread.key.tid.0).expect("its thread");
         assert_eq!(row["wait_ns"], thread.budget.wakeup_wait_ns + thread.budget.preemption_wait_ns);
     }
     // The parts of each budget add up to its span exactly.
@@ -141,6 +141,25 @@ fn numbers_arrive_unchanged() {
     assert_eq!(cells.sum::<u64>(), result.wait.total.count);
     let page = html::document(&document);
     assert!(page.contains("&lt;/script&gt;") && !page.contains("</script>/"));
+}
+
+/// Who was waiting when the trace began waited longest of all, by a measure that no column shows.
+#[test]
+fn threads_stand_in_the_order_of_the_waits_they_are_shown_with() {
+    let trace = r#"
+1000000 0 switch idle R -> make/10
+1100000 0 waking cc1/12 -> 0
+1500000 0 switch make/10 S -> cc1/12
+9000000 0 switch cc1/12 S -> late/20
+9500000 0 switch late/20 S -> idle
+"#;
+    let result = analyse(&mut Scenario::parse(trace), &SchedOptions::default());
+    assert_eq!(result.threads[0].key.tid, Tid(20), "the analysis counts what the trace cuts off");
+    let document = report::sched::document(&result, None);
+    let value: serde_json::Value = serde_json::from_str(&json::document(&document)).expect("it is JSON");
+    let rows = value["data"]["threads"]["rows"].as_array().expect("a list");
+    let waits: Vec<u64> = rows.iter().filter_map(|row| row["wait_ns"].as_u64()).collect();
+    assert!(waits.is_sorted_by(|a, b| a >= b) && waits[0] == 400_000, "{waits:?}");
 }
 
 #[test]

@@ -67,7 +67,10 @@ pub fn section(result: &SchedResult) -> Section {
     )
     .about("The longest total wait first.")
     .brief(12);
-    for thread in &result.threads {
+    // The analysis counts waits that the trace cuts off too, which have no column here.
+    let mut by_wait: Vec<&ThreadReport> = result.threads.iter().collect();
+    by_wait.sort_by_key(|thread| std::cmp::Reverse(complete_wait(thread)));
+    for thread in by_wait {
         table.push(row(thread));
     }
     section = section.with(table);
@@ -83,9 +86,13 @@ pub fn section(result: &SchedResult) -> Section {
     section
 }
 
+fn complete_wait(thread: &ThreadReport) -> u64 {
+    thread.budget.wakeup_wait_ns + thread.budget.preemption_wait_ns
+}
+
 fn row(thread: &ThreadReport) -> Vec<Value> {
     let budget = &thread.budget;
-    let wait = budget.wakeup_wait_ns + budget.preemption_wait_ns;
+    let wait = complete_wait(thread);
     let quantile = |pick: fn(analysis::distribution::Quantiles) -> u64| {
         Value::or_missing(thread.wait.quantiles.map(|q| Value::Nanos(pick(q))), "no complete wait")
     };
