@@ -142,6 +142,8 @@ pub enum Attach {
     TpBtf {
         /// Tracepoint name without category.
         name: String,
+        /// Probes of the text that it stands for.
+        places: u32,
         /// `bpf_get_attach_cookie` (kernel 6.10 for tp_btf).
         cookie: u64,
     },

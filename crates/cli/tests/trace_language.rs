@@ -124,8 +124,8 @@ fn every_tracepoint_of_a_probe_is_attached() {
     for options in [&[][..], &["--plain-tracepoints"][..]] {
         let program = r#"
             tracepoint:syscalls:sys_exit_write, tracepoint:syscalls:sys_enter_write,
-            tracepoint:syscalls:sys_enter_dup3, tracepoint:syscalls:sys_enter_dup2 /comm == "dd"/ { @[probe] = count(); }
-            rawtracepoint:sys_exit, rawtracepoint:sys_enter /comm == "dd"/ { @raw[probe] = count(); }"#;
+            tracepoint:syscalls:sys_enter_dup3, tracepoint:syscalls:sys_enter_dup2 /pid == cpid/ { @[probe] = count(); }
+            rawtracepoint:sys_exit, rawtracepoint:sys_enter /pid == cpid/ { @raw[probe] = count(); }"#;
         let text = printed(&[&["-e", program, "-c", command][..], options].concat());
         for call in ["sys_enter_write]: 50\n", "sys_exit_write]: 50\n", "sys_enter_dup2]: 2\n"] {
             assert!(text.contains(&format!("@[tracepoint:syscalls:{call}")), "{options:?}: {text}");
@@ -141,7 +141,7 @@ fn only_a_probes_own_events_are_counted_as_seen() {
         return;
     }
     // Served by the raw tracepoint that all system calls share; dd's 40 000 other calls are not its events.
-    let program = r#"tracepoint:syscalls:sys_enter_dup2 /comm == "dd"/ { @ = count(); }"#;
+    let program = r#"tracepoint:syscalls:sys_enter_dup2 /pid == cpid/ { @ = count(); }"#;
     let command = "dd if=/dev/zero of=/dev/null bs=1 count=20000 status=none";
     let output = trace(&["-v", "-e", program, "-c", command]);
     let account = String::from_utf8_lossy(&output.stderr);

@@ -70,7 +70,9 @@ impl<'a> Attacher<'a> {
         let mut refusals = Vec::new();
         match place {
             Attach::TestRun(_) => return Ok(refusals),
-            Attach::TpBtf { cookie, .. } => into.link(Link::raw_tracepoint(program, None, *cookie)?, 1),
+            Attach::TpBtf { places, cookie, .. } => {
+                into.link(Link::raw_tracepoint(program, None, *cookie)?, *places as usize);
+            }
             Attach::RawTracepoint { targets } => {
                 for target in targets {
                     match Link::raw_tracepoint(program, Some(&target.name), target.cookie) {

@@ -121,7 +121,7 @@ fn a_raw_tracepoint_counts_exactly() {
 fn a_typed_raw_tracepoint_counts_exactly() {
     let id = vmlinux().tracepoint("sys_enter").map(|signature| signature.id);
     assert!(id.is_some());
-    let attach = Attach::TpBtf { name: "sys_enter".into(), cookie: 0 };
+    let attach = Attach::TpBtf { name: "sys_enter".into(), places: 1, cookie: 0 };
     let image = image(ProgramType::Tracing, AttachType::TraceRawTp, id, attach);
     assert_eq!(count(&image, getppid_often), CALLS);
 }

@@ -149,6 +149,11 @@ fn tracepoints_are_served_by_raw_arguments_where_these_say_the_same() {
         kind("tracepoint:sched:sched_switch { @[kstack, args.prev_pid] = count(); }"),
         ProgramKind::Tracepoint
     );
+    // One program serves all calls of a probe.
+    assert_eq!(
+        kind("tracepoint:syscalls:sys_enter_* { @[probe] = count(); }"),
+        ProgramKind::TracingRawTracepoint
+    );
     // One raw tracepoint for several system calls would run every program for every call.
     assert_eq!(
         kind(

@@ -77,6 +77,10 @@ fn printed(text: &str, serve: bool, tid: i32, facts: &LiveFacts) -> Result<Strin
 const PROGRAMS: &[&str] = &[
     "tracepoint:syscalls:sys_enter_openat /tid == $1/ { printf(\"= %d %s %d %d %d\\n\", args.dfd, str(args.filename), args.flags, args.mode, args.__syscall_nr); exit(); }",
     "tracepoint:syscalls:sys_exit_openat /tid == $1/ { printf(\"= %d %d\\n\", args.ret, args.__syscall_nr); exit(); }",
+    "tracepoint:syscalls:sys_enter_open, tracepoint:syscalls:sys_enter_openat /tid == $1/ { printf(\"= %s %s\\n\", probe, str(args.filename)); exit(); }",
+    "tracepoint:syscalls:sys_exit_newstat, tracepoint:syscalls:sys_exit_openat, tracepoint:syscalls:sys_exit_statx /tid == $1/ { printf(\"= %s %d %d\\n\", probe, args.ret, args.__syscall_nr); exit(); }",
+    // More than are compared one by one: by a table.
+    "tracepoint:syscalls:sys_enter_ustat, tracepoint:syscalls:sys_enter_openat, tracepoint:syscalls:sys_enter_acct, tracepoint:syscalls:sys_enter_swapon, tracepoint:syscalls:sys_enter_sync, tracepoint:syscalls:sys_enter_reboot /tid == $1/ { printf(\"= %s\\n\", probe); exit(); }",
     "tracepoint:raw_syscalls:sys_exit /tid == $1 && args.id == 257/ { printf(\"= %d %d\\n\", args.id, args.ret); exit(); }",
     "tracepoint:raw_syscalls:sys_enter /tid == $1 && args.id == 257/ { printf(\"= %d %s %d\\n\", args.id, comm, uid); exit(); }",
     "tracepoint:sched:sched_switch /args.prev_pid == $1/ { printf(\"= %s %d %d %d\\n\", args.prev_comm, args.prev_pid, args.prev_prio, tid); exit(); }",

@@ -576,6 +576,12 @@ pub enum Intrinsic {
     UserName,
     /// Index of the target that fired: the attach cookie. `uint32`.
     TargetIndex,
+    /// Position of a number in a list without repetitions, the list's length if it is not there: [`uint64`], at
+    /// most the greatest of the list (a greater one gives any position, or the length). `uint32`.
+    PlaceAmong {
+        /// The list, small numbers.
+        numbers: Vec<u32>,
+    },
     /// Address of the traced function (`bpf_get_func_ip`), `uint64`.
     FunctionAddress,
     /// `retval` of fexit where the context does not end at a known place: `bpf_get_func_ret`.

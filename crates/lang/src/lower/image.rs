@@ -422,7 +422,8 @@ fn attach(program: &Program, expected: AttachType, facts: &dyn KernelFacts) -> A
         Attach::Tracepoint { .. } => plain(image::Attach::Tracepoint { targets: tracepoints(program) }),
         Attach::RawTracepoint { module, name, btf_id } => {
             if program.kind == ProgramKind::TracingRawTracepoint {
-                let attach = image::Attach::TpBtf { name: name.clone(), cookie: 0 };
+                let places = program.targets.len() as u32;
+                let attach = image::Attach::TpBtf { name: name.clone(), places, cookie: 0 };
                 (attach, expected, Some(*btf_id), module.clone().filter(|module| module != "vmlinux"))
             } else {
                 plain(image::Attach::RawTracepoint { targets: tracepoints(program) })

@@ -173,6 +173,10 @@ impl Builder<'_, '_> {
                 }
                 Val::Imm(0)
             }
+            Intrinsic::PlaceAmong { numbers } => {
+                let number = self.scalar(&arguments[0]);
+                self.place_among(numbers, number)
+            }
             Intrinsic::FunctionAddress => {
                 if self.need_helper(id::GET_FUNC_IP, "`func`") {
                     let context = self.context();
@@ -257,6 +261,24 @@ impl Builder<'_, '_> {
         self.call(id::GET_NS_CURRENT_PID_TGID, vec![device.into(), inode.into(), place, Val::Imm(8).into()]);
         // `struct bpf_pidns_info { u32 pid; u32 tgid; }`
         self.load(Size::W, to.plus(if group { 4 } else { 0 })).into()
+    }
+
+    /// By a table of 16-bit words over all numbers up to the greatest: no branch, so that two of the same are one.
+    fn place_among(&mut self, numbers: &[u32], number: Val) -> Val {
+        let most = numbers.iter().copied().max().unwrap_or(0);
+        let slots = (most as usize + 1).next_power_of_two();
+        let mut table = vec![numbers.len() as u16; slots];
+        for (place, number) in numbers.iter().enumerate() {
+            table[*number as usize] = place as u16;
+        }
+        let bytes: Vec<u8> = table.into_iter().flat_map(u16::to_le_bytes).collect();
+        let offset = self.shared.constants.bytes(&bytes, bytes.len() as u32);
+        let table = self.set(Source::MapValue { map: CONSTANTS, offset });
+        let slot = self.binary(AluOp::And, number, Val::Imm(slots as i64 - 1));
+        let distance = self.binary(AluOp::Lsh, slot, Val::Imm(1));
+        let at = self.binary(AluOp::Add, table.into(), distance);
+        let at = self.in_register(at);
+        self.load_from(Size::H, crate::lir::Base::V(at), 0, true).into()
     }
 
     /// The current task and where its fields are, for programs that the verifier lets read them directly: cheaper

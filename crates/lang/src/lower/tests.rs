@@ -402,6 +402,33 @@ fn random_programs_do_the_same_however_they_are_compiled() {
 }
 
 #[test]
+fn a_number_is_found_among_others() {
+    use super::samples::*;
+    use crate::hir::{ExprKind, Intrinsic, Update};
+    use crate::schema::{MapValue, ProgramKind, Storage};
+    use crate::types::Type;
+
+    let among = Intrinsic::PlaceAmong { numbers: vec![40, 3, 257] };
+    let place = expr(Type::U32, ExprKind::Intrinsic(among, vec![argument(0)]));
+    let sample = Sample::new(ProgramKind::Special, vec![aggregate(0, Some(place), Update::Count)]).map(
+        Some(Type::U32),
+        MapValue::Count,
+        Storage::PerCpuHash,
+        8,
+    );
+    let mut run = Run::new(sample, &facts(&[]));
+    for number in [257, 40, 257, 3, 0, 39] {
+        run.run(&[number]);
+    }
+    let found: Vec<(u32, u64)> = run
+        .entries(0, 0)
+        .into_iter()
+        .map(|(key, counts)| (u32::from_le_bytes(key.try_into().unwrap()), counts[0]))
+        .collect();
+    assert_eq!(found, [(0, 1), (1, 1), (2, 2), (3, 2)]);
+}
+
+#[test]
 fn an_entry_used_twice_is_looked_up_once() {
     use super::samples::*;
     use crate::hir::{BinaryOp, ExprKind, StatementKind, Update};

@@ -19,6 +19,7 @@ mod checker;
 pub mod builtins;
 mod arguments;
 mod assign;
+mod served_calls;
 mod calls;
 mod expr;
 mod place;
@@ -33,6 +34,7 @@ use bpf::KernelFacts;
 
 use crate::config::{Config, Value as Setting};
 use crate::diagnostic::{Code, Diagnostic, Findings};
+use crate::glob::Pattern;
 use crate::hir;
 use crate::options::Options;
 use crate::schema::{self, Counter, MapId, MapValue, ProgramId, Schema, Storage};
@@ -183,17 +185,21 @@ fn macros<'a>(ast: &'a Ast, findings: &Findings) -> Macros<'a> {
 
 fn syscall_probes(probes: &[&ast::Probe]) -> (usize, usize) {
     let mut counts = (0, 0);
-    for point in probes.iter().flat_map(|probe| &probe.attach_points) {
-        let [provider, category, name] = point.parts.as_slice() else { continue };
-        if matches!(provider.text.as_str(), "tracepoint" | "t") && category.text == "syscalls" {
-            // A wildcard is many.
-            let count = if crate::glob::has_wildcard(&name.text) { 2 } else { 1 };
-            if name.text.starts_with("sys_enter") {
-                counts.0 += count;
-            } else {
-                counts.1 += count;
+    for probe in probes {
+        let (mut enter, mut exit) = (false, false);
+        for point in &probe.attach_points {
+            let [provider, category, name] = point.parts.as_slice() else { continue };
+            if !matches!(provider.text.as_str(), "tracepoint" | "t")
+                || !Pattern::new(&category.text).matches("syscalls")
+            {
+                continue;
             }
+            let wild = crate::glob::has_wildcard(&name.text);
+            enter |= name.text.starts_with("sys_enter") || wild && !name.text.starts_with("sys_exit");
+            exit |= name.text.starts_with("sys_exit") || wild && !name.text.starts_with("sys_enter");
         }
+        counts.0 += usize::from(enter);
+        counts.1 += usize::from(exit);
     }
     counts
 }
@@ -234,9 +240,8 @@ fn serves(
         let value = checker.over_raw(view, span, |this| this.rvalue(expr));
         works &= !is_unknown(&value) && value.ty != Type::Void;
     }
-    if let Some(filter) = &served.filter {
-        let value = checker.over_raw(view, span, |this| this.condition(filter));
-        works &= value.ty == Type::Bool;
+    if let Some(calls) = &served.calls {
+        works &= checker.is_of(calls, view, span).ty == Type::Bool;
     }
     works && !findings.has_errors()
 }
@@ -321,10 +326,9 @@ fn one_pass<'a>(
         checker.start_body(index, Some(variant), None);
         let predicate = probe.predicate.as_ref().map(|predicate| checker.condition(predicate));
         let own = match &variant.args {
-            Args::Served { served, view, .. } => served
-                .filter
-                .as_ref()
-                .map(|filter| checker.over_raw(view, probe.span, |this| this.condition(filter))),
+            Args::Served { served, view, .. } => {
+                served.calls.as_ref().map(|calls| checker.is_of(calls, view, probe.span))
+            }
             _ => None,
         };
         // Always true: no predicate. Always false stays, so that the program can count what it saw.

@@ -245,7 +245,12 @@ fn choose<'a>(checker: &mut Checker<'a>, names: Vec<Vec<u8>>, span: Span) -> Exp
     if names.windows(2).all(|pair| pair[0] == pair[1]) {
         return checker.string(names.first().map_or(b"", |name| name), span);
     }
-    let index = checker.make(ExprKind::Intrinsic(Intrinsic::TargetIndex, Vec::new()), Type::U32, span);
+    let index = match checker.body.variant.map(|variant| &variant.args) {
+        Some(Args::Served { served, view, .. }) if let Some(calls) = &served.calls => {
+            checker.call_place(calls, view, span)
+        }
+        _ => checker.make(ExprKind::Intrinsic(Intrinsic::TargetIndex, Vec::new()), Type::U32, span),
+    };
     checker.make(ExprKind::Intrinsic(Intrinsic::Choose(names), vec![index]), Type::String(longest), span)
 }
 

@@ -173,12 +173,23 @@ pub struct Signature {
 }
 
 /// Expressions that compute a tracepoint's fields from raw arguments.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Served {
     /// Field, expression, type the record has.
     pub fields: Vec<(String, Expr)>,
-    /// Holds only for the events of this tracepoint.
-    pub filter: Option<Expr>,
+    /// Which system calls it is for, where it is for some.
+    pub calls: Option<SystemCalls>,
+}
+
+/// The system calls whose tracepoints one raw tracepoint serves.
+#[derive(Clone, Debug)]
+pub struct SystemCalls {
+    /// The number of the call that is made, over the raw arguments.
+    pub number: Expr,
+    /// Holds for callers that the tracepoints see; none: for all.
+    pub seen: Option<Expr>,
+    /// The calls' numbers, in the order of the targets.
+    pub wanted: Vec<u32>,
 }
 
 /// Where a probe's arguments come from.
@@ -237,6 +248,23 @@ pub struct Variant {
     pub fallback: Option<Box<Variant>>,
 }
 
+impl Variant {
+    /// Serves the other's targets too; both have the same code.
+    fn join(&mut self, other: Variant) {
+        self.targets.extend(other.targets);
+        self.functions.extend(other.functions);
+        if let (Args::Served { served, .. }, Args::Served { served: more, .. }) =
+            (&mut self.args, &other.args)
+            && let (Some(calls), Some(more)) = (&mut Rc::make_mut(served).calls, &more.calls)
+        {
+            calls.wanted.extend(&more.wanted);
+        }
+        if let (Some(own), Some(other)) = (&mut self.fallback, other.fallback) {
+            own.join(*other);
+        }
+    }
+}
+
 /// Everything expansion asks.
 pub struct Expander<'a> {
     /// The kernel.
@@ -259,8 +287,8 @@ pub struct Expander<'a> {
     pub missing_is_error: bool,
     /// Features whose lack is reported already.
     pub warned: RefCell<BTreeSet<Feature>>,
-    /// System call tracepoints of the whole program, `(enter, exit)`: with more than one of a kind, serving
-    /// each by the one raw tracepoint would run each program for every system call.
+    /// Probes on system call tracepoints in the whole program, `(enter, exit)`: with more than one of a kind,
+    /// serving each by the one raw tracepoint would run each program for every system call.
     pub syscall_probes: (usize, usize),
 }
 
@@ -543,10 +571,7 @@ fn group(resolved: Vec<Resolved>) -> Vec<Variant> {
                 && have.1.probe_type == one.variant.probe_type
         };
         match out.iter_mut().find(same) {
-            Some((_, variant)) => {
-                variant.targets.extend(one.variant.targets);
-                variant.functions.extend(one.variant.functions);
-            }
+            Some((_, variant)) => variant.join(one.variant),
             None => out.push((one.key, one.variant)),
         }
     }

@@ -75,8 +75,9 @@ impl Expander<'_> {
         let probe_name = format!("tracepoint:{full}");
         let args = format.clone().map_or(Args::None, Args::Tracepoint);
         let attach = Attach::Tracepoint { category: category.clone(), name: name.clone() };
+        let shared = Some(key.clone());
         let mut plain =
-            self.resolved(point, ProgramKind::Tracepoint, probe_name.clone(), attach, args, Some(key));
+            self.resolved(point, ProgramKind::Tracepoint, probe_name.clone(), attach, args, shared);
         if category == "syscalls" {
             plain.variant.space = Space::User;
         }
@@ -87,6 +88,13 @@ impl Expander<'_> {
                 let raw = Args::Raw { signature: Rc::new(signature), typed: true };
                 let mut served = self.resolved(point, kind, probe_name, attach, raw, None);
                 let view = Rc::new(served.variant.clone());
+                if how.calls.is_some() {
+                    // One program serves all calls whose fields are in the same registers, and tells them apart
+                    // by their number.
+                    served.variant.cookies = false;
+                    served.key =
+                        Some(format!("{key}, {:?}: {:?}", served.variant.targets[0].attach, how.fields));
+                }
                 served.variant.args = Args::Served { served: Rc::new(how), view, format };
                 served.variant.space = plain.variant.space;
                 served.variant.fallback = Some(Box::new(plain.variant));
@@ -127,8 +135,8 @@ impl Expander<'_> {
             };
             fields.push((field.clone(), parse_expression(&text)?));
         }
-        let filter = match &syscall {
-            Some(syscall) => Some(parse_expression(&syscall.filter(self.facts))?),
+        let calls = match &syscall {
+            Some(syscall) => Some(syscall.calls(self.facts)?),
             None => None,
         };
         let raw = btf.tracepoint(raw_name)?;
@@ -146,7 +154,7 @@ impl Expander<'_> {
             }),
             (None, false) => return None,
         };
-        Some((attach, Served { fields, filter }, signature, format))
+        Some((attach, Served { fields, calls }, signature, format))
     }
 
     fn syscall<'n>(&self, name: &'n str) -> Option<Syscall<'n>> {
@@ -159,6 +167,9 @@ impl Expander<'_> {
         if many > 1 || self.facts.machine() != "x86_64" {
             return None;
         }
+        // The tracepoint has the name of the function behind the call.
+        let alias = FUNCTIONS.iter().find(|(function, _)| *function == call).map(|(_, call)| *call);
+        let call = alias.unwrap_or(call);
         let number =
             self.facts.syscalls().iter().find(|(_, have)| *have == call).map(|(number, _)| *number)?;
         Some(Syscall { enter, number, raw, name: call })
@@ -258,6 +269,16 @@ impl Expander<'_> {
     }
 }
 
+/// Functions (`SYSCALL_DEFINE`) of x86-64 whose system call has another name.
+const FUNCTIONS: &[(&str, &str)] = &[
+    ("newstat", "stat"),
+    ("newfstat", "fstat"),
+    ("newlstat", "lstat"),
+    ("newuname", "uname"),
+    ("sendfile64", "sendfile"),
+    ("umount", "umount2"),
+];
+
 struct Syscall<'a> {
     enter: bool,
     number: u32,
@@ -288,15 +309,16 @@ impl Syscall<'_> {
         Some(format!("args.regs.{name}"))
     }
 
-    /// Whether the event is of this call, made by a 64-bit caller: the tracepoint does not see 32-bit ones.
-    fn filter(&self, facts: &dyn KernelFacts) -> String {
+    /// How the event tells that it is of this call, made by a 64-bit caller: the tracepoint does not see 32-bit
+    /// ones.
+    fn calls(&self, facts: &dyn KernelFacts) -> Option<SystemCalls> {
         let number = if self.enter { "args.id" } else { "args.regs.orig_ax" };
-        let own = format!("{number} == {}", self.number);
-        match facts.config("CONFIG_IA32_EMULATION") {
-            None if facts.config("CONFIG_X86_64").is_some() => own,
+        let seen = match facts.config("CONFIG_IA32_EMULATION") {
+            None if facts.config("CONFIG_X86_64").is_some() => None,
             // TS_COMPAT of arch/x86/include/asm/thread_info.h
-            _ => format!("{own} && (curtask.thread_info.status & 2) == 0"),
-        }
+            _ => Some(parse_expression("(curtask.thread_info.status & 2) == 0")?),
+        };
+        Some(SystemCalls { number: parse_expression(number)?, seen, wanted: vec![self.number] })
     }
 }
 
