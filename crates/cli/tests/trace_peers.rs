@@ -71,6 +71,158 @@ fn lines(output: &Output) -> Vec<String> {
     kept.filter(|line| !line.contains("attached_probes")).map(str::to_owned).collect()
 }
 
+/// Programs on tracepoints, with a load whose every call is known: a name of [`LOADS`].
+const ON_LOADS: &[(&str, &str)] = &[
+    ("writes", "t:syscalls:sys_enter_write /pid == cpid/ { @ = count(); }"),
+    (
+        "writes",
+        "t:syscalls:sys_enter_write /pid == cpid && args->fd == 1/ { @[comm, args->fd] = sum(args->count); }",
+    ),
+    (
+        "writes",
+        "t:syscalls:sys_exit_read /comm == \"dd\" && args->ret == 1/ { @ = hist(args->ret); @l = lhist(args->ret, 0, 4, 1); }",
+    ),
+    (
+        "writes",
+        "t:syscalls:sys_exit_write /pid == cpid/ { @s = stats(args->ret); @a = avg(args->ret); @mi = min(args->ret); @ma = max(args->ret); }",
+    ),
+    ("writes", "t:syscalls:sys_enter_close /comm == \"dd\"/ { @[args->fd] = count(); }"),
+    ("writes", "t:syscalls:sys_enter_mmap /pid == cpid/ { @[args->prot, args->flags] = count(); }"),
+    ("writes", "t:syscalls:sys_exit_write /pid == cpid/ { @[probe, args->ret] = count(); }"),
+    ("writes", "t:syscalls:sys_enter_read,t:syscalls:sys_enter_write /pid == cpid/ { @[probe] = count(); }"),
+    (
+        "writes",
+        "t:syscalls:sys_enter_write /pid == cpid/ { @in[tid] = args->count; } t:syscalls:sys_exit_write /@in[tid]/ { @same[@in[tid] == args->ret ? 1 : 0] = count(); delete(@in[tid]); }",
+    ),
+    ("writes", "t:raw_syscalls:sys_enter /pid == cpid && args->id == 1/ { @[args->id] = count(); }"),
+    ("writes", "t:raw_syscalls:sys_exit /pid == cpid && args->id == 1/ { @[args->ret] = count(); }"),
+    (
+        "writes",
+        "t:sched:sched_process_exec /pid == cpid/ { printf(\"%s %s %d\\n\", comm, str(args->filename), args->pid == args->old_pid); }",
+    ),
+    ("writes", "t:sched:sched_process_exit /pid == cpid/ { @[comm, args->comm, args->prio] = count(); }"),
+    (
+        "writes",
+        "t:syscalls:sys_enter_write /pid == cpid/ { @n++; if (@n == 3) { printf(\"%d %d %s %d\\n\", args->fd, args->count, probe, uid); } }",
+    ),
+    ("writes", "t:syscalls:sys_enter_lseek,t:syscalls:sys_enter_dup2 /pid == cpid/ { @[probe] = count(); }"),
+    (
+        "writes",
+        "t:syscalls:sys_exit_write /pid == cpid/ { @[args->ret] = count(); } interval:ms:50 { @i = 1; } END { clear(@i); printf(\"over\\n\"); }",
+    ),
+    (
+        "reads",
+        "t:syscalls:sys_enter_openat /pid == cpid && str(args->filename) == \"/etc/hostname\"/ { printf(\"%s %d %d\\n\", str(args->filename), args->flags, args->mode); }",
+    ),
+    ("reads", "t:syscalls:sys_enter_openat /pid == cpid/ { @[args->flags, args->mode] = count(); }"),
+    ("reads", "t:syscalls:sys_exit_openat /pid == cpid && args->ret < 0/ { @[args->ret] = count(); }"),
+    (
+        "forks",
+        "t:sched:sched_process_fork /args->parent_pid == cpid/ { @[str(args->parent_comm), str(args->child_comm)] = count(); }",
+    ),
+    ("forks", "t:sched:sched_process_exec /comm == \"true\"/ { @[comm, str(args->filename)] = count(); }"),
+    ("forks", "t:task:task_newtask /pid == cpid/ { @[args->clone_flags, args->comm] = count(); }"),
+    ("forks", "t:syscalls:sys_exit_wait4 /pid == cpid/ { @[args->ret > 0 ? 1 : 0] = count(); }"),
+    (
+        "sleeps",
+        "t:syscalls:sys_enter_clock_nanosleep /pid == cpid/ { printf(\"%d %d\\n\", args->which_clock, args->flags); }",
+    ),
+    ("sleeps", "t:syscalls:sys_exit_clock_nanosleep /pid == cpid/ { printf(\"%d\\n\", args->ret); }"),
+    (
+        "signals",
+        "t:signal:signal_generate /pid == cpid && args->sig == 10/ { @[args->sig, args->code, args->comm, args->result] = count(); }",
+    ),
+    (
+        "signals",
+        "t:signal:signal_deliver /pid == cpid && args->sig == 10/ { @[args->sig, args->errno] = count(); }",
+    ),
+    ("datagrams", "t:net:net_dev_queue /pid == cpid/ { @[str(args->name), args->len] = count(); }"),
+    (
+        "datagrams",
+        "t:syscalls:sys_enter_connect /pid == cpid && args->addrlen == 16/ { @[args->addrlen] = count(); }",
+    ),
+    (
+        "datagrams",
+        "t:syscalls:sys_enter_socket /pid == cpid/ { @[args->family, args->type, args->protocol] = count(); }",
+    ),
+    (
+        "refused",
+        "t:sock:inet_sock_set_state /pid == cpid/ { @[args->oldstate, args->newstate, args->protocol, args->family, args->dport] = count(); }",
+    ),
+    (
+        "direct",
+        "t:block:block_rq_issue /comm == \"dd\" && args->bytes == 4096/ { @[args->bytes, args->nr_sector, args->rwbs] = count(); }",
+    ),
+    ("direct", "t:block:block_rq_issue /comm == \"dd\"/ { @ = hist(args->bytes); }"),
+];
+
+/// Name, and the script that a shell runs.
+const LOADS: &[(&str, &str)] = &[
+    ("writes", "exec dd if=/dev/zero of=/dev/null bs=1 count=20 status=none"),
+    ("reads", "exec cat /etc/hostname"),
+    ("forks", "/bin/true; /bin/true; /bin/true; :"),
+    ("sleeps", "exec sleep 0.01"),
+    ("signals", "trap : USR1; kill -USR1 $$; kill -USR1 $$; :"),
+    ("datagrams", "exec bash -c 'echo one > /dev/udp/127.0.0.1/9'"),
+    ("refused", "exec bash -c 'echo one > /dev/tcp/127.0.0.1/9' 2>/dev/null"),
+    ("direct", "exec dd if=/dev/zero of=\"$0.data\" bs=4096 count=8 oflag=direct conv=notrunc status=none"),
+];
+
+#[test]
+fn tracepoints_on_a_known_load_say_what_bpftrace_says() {
+    if !testkit::skip::has_program("bpftrace") {
+        testkit::skipped!("bpftrace is not installed");
+    }
+    if kernel::facts::LiveFacts::new().tracefs().is_none() {
+        testkit::skipped!("tracing is not allowed here");
+    }
+    let folder = std::env::temp_dir().join(format!("lotse-peer-loads-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut commands = std::collections::BTreeMap::new();
+    for (name, script) in LOADS {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("{script}\n")).unwrap();
+        let command = format!("/bin/sh {}", path.display());
+        // Once for what only a first run does: pages read, blocks given to files.
+        let _ = Command::new("sh").arg(&path).output();
+        commands.insert(*name, command);
+    }
+    let run = |program: &str, command: &str, own: bool| -> Output {
+        let mut process = if own {
+            let mut process = Command::new(env!("CARGO_BIN_EXE_lotse"));
+            process.arg("trace");
+            process
+        } else {
+            Command::new("bpftrace")
+        };
+        process.args(["-q", "-e", program, "-c", command]).output().unwrap()
+    };
+    let mut different = Vec::new();
+    for (load, program) in ON_LOADS {
+        let command = &commands[load];
+        let (own, peer) = (run(program, command, true), run(program, command, false));
+        let (mut own_lines, mut peer_lines) = (lines(&own), lines(&peer));
+        // Among entries of equal value bpftrace has no order.
+        own_lines.sort();
+        peer_lines.sort();
+        if own_lines != peer_lines || own_lines.is_empty() {
+            different.push(format!(
+                "{load}: {program}\n  lotse:    {own_lines:?}{}\n  bpftrace: {peer_lines:?}{}",
+                String::from_utf8_lossy(&own.stderr),
+                String::from_utf8_lossy(&peer.stderr),
+            ));
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(
+        different.is_empty(),
+        "{} of {} differ:\n{}",
+        different.len(),
+        ON_LOADS.len(),
+        different.join("\n")
+    );
+}
+
 fn compare(json: bool) {
     if !testkit::skip::has_program("bpftrace") {
         testkit::skipped!("bpftrace is not installed");

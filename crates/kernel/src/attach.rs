@@ -35,6 +35,8 @@ impl Held {
 #[derive(Debug, Default)]
 pub struct Attachments {
     held: Vec<Held>,
+    /// Breakpoints by their address.
+    breakpoints: Vec<(u64, Attached)>,
     /// Iterators: (index of the program, file to read).
     pub iterators: Vec<(usize, File)>,
     /// Places attached to, by the count that users are told.
@@ -240,7 +242,7 @@ impl<'a> Attacher<'a> {
         };
         for scope in scopes {
             let attached = PerfEvent::open(&attribute, scope, &object)?.attach(program, 0, &object)?;
-            into.held.push(Held::Event(attached));
+            into.breakpoints.push((address, attached));
         }
         into.places += 1;
         Ok(())
@@ -258,14 +260,19 @@ impl Attachments {
         self.places += 1;
     }
 
+    /// Takes the breakpoints at an address away.
+    pub fn unwatch(&mut self, address: u64) {
+        self.breakpoints.retain(|(at, _)| *at != address);
+    }
+
     /// Descriptors held.
     pub fn len(&self) -> usize {
-        self.held.len()
+        self.held.len() + self.breakpoints.len()
     }
 
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.held.is_empty() && self.breakpoints.is_empty()
     }
 
     /// Leaves detaching, which can take tens of milliseconds a probe, to a child process, for a caller that is
@@ -294,6 +301,7 @@ impl Attachments {
     /// grace period serve many.
     pub fn detach(&mut self) {
         self.iterators.clear();
+        self.breakpoints.clear();
         let mut held = std::mem::take(&mut self.held);
         let threads = (held.len() / 4).clamp(1, 64);
         if threads == 1 {
@@ -338,11 +346,15 @@ unsafe fn outlive(keep: &[RawFd], wait: &OwnedFd) -> ! {
 fn kprobe(program: &LoadedProgram, target: &KernelTarget, on_return: bool) -> Result<Attached, Refused> {
     let symbol = qualified(target);
     let object = format!("{} {symbol}", if on_return { "kretprobe" } else { "kprobe" });
-    PerfEvent::kprobe(&symbol, target.offset, target.address, on_return)?.attach(
-        program,
-        target.cookie,
-        &object,
-    )
+    let event = PerfEvent::kprobe(&symbol, target.offset, target.address, on_return);
+    let event = event.map_err(|refused| match refused.errno() {
+        libc::EILSEQ if target.offset != 0 => refused.advise(format!(
+            "offset {} is in the middle of an instruction; the disassembly of {symbol} shows where they begin",
+            target.offset
+        )),
+        _ => refused,
+    })?;
+    event.attach(program, target.cookie, &object)
 }
 
 /// `module:function` is what the kernel takes for a function of a module.

@@ -61,6 +61,8 @@ pub struct Config {
     pub show_debug_info: bool,
     /// How user symbols are kept.
     pub cache_user_symbols: SymbolCache,
+    /// Whether failures of the kernel's helpers are reported with their place (`-k`).
+    pub report_helper_errors: bool,
     /// Largest object kept on the BPF stack; accepted for bpftrace's sake, the compiler decides itself.
     pub on_stack_limit: u32,
 }
@@ -84,6 +86,7 @@ impl Default for Config {
             lazy_symbolication: false,
             show_debug_info: true,
             cache_user_symbols: SymbolCache::PerPid,
+            report_helper_errors: false,
             on_stack_limit: 32,
         }
     }

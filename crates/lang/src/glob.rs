@@ -61,34 +61,89 @@ pub fn glob(pattern: &[u8], name: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// Matches one byte at `p`; answers where the pattern goes on.
-fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
-    match *pattern.get(p)? {
-        b'?' => Some(p + 1),
+/// What one byte has to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Element {
+    /// This byte.
+    Byte(u8),
+    /// Any byte.
+    Any,
+    /// One of these (or, negated, none of them), each range with both ends.
+    Class {
+        /// `[!…]`.
+        negated: bool,
+        /// Lowest and highest.
+        ranges: Vec<(u8, u8)>,
+    },
+}
+
+impl Element {
+    fn holds(&self, byte: u8) -> bool {
+        match self {
+            Element::Byte(wanted) => *wanted == byte,
+            Element::Any => true,
+            Element::Class { negated, ranges } => {
+                ranges.iter().any(|(low, high)| (*low..=*high).contains(&byte)) != *negated
+            }
+        }
+    }
+}
+
+/// A pattern's elements between its stars: one list more than there are stars.
+pub fn parts(pattern: &[u8]) -> Vec<Vec<Element>> {
+    let mut parts = vec![Vec::new()];
+    let mut at = 0;
+    while at < pattern.len() {
+        if pattern[at] == b'*' {
+            parts.push(Vec::new());
+            at += 1;
+            continue;
+        }
+        let (element, next) = element(pattern, at);
+        if let Some(last) = parts.last_mut() {
+            last.push(element);
+        }
+        at = next;
+    }
+    parts
+}
+
+/// The element at `p`, and where the pattern goes on. A `[` that is never closed is itself.
+fn element(pattern: &[u8], p: usize) -> (Element, usize) {
+    match pattern[p] {
+        b'?' => (Element::Any, p + 1),
         b'[' => {
-            let Some(length) = pattern[p + 1..].iter().skip(1).position(|byte| *byte == b']') else {
-                return (byte == b'[').then_some(p + 1);
+            let negated = matches!(pattern.get(p + 1), Some(b'!' | b'^'));
+            let start = p + 1 + usize::from(negated);
+            // A `]` right after the opening is a member.
+            let Some(length) = pattern.iter().skip(start + 1).position(|byte| *byte == b']') else {
+                return (Element::Byte(b'['), p + 1);
             };
-            let class = &pattern[p + 1..p + 2 + length];
-            let (negated, class) = match class.first() {
-                Some(b'!' | b'^') => (true, &class[1..]),
-                _ => (false, class),
-            };
-            let mut found = false;
+            let class = &pattern[start..start + 1 + length];
+            let mut ranges = Vec::new();
             let mut i = 0;
             while i < class.len() {
                 if class.get(i + 1) == Some(&b'-') && i + 2 < class.len() {
-                    found |= (class[i]..=class[i + 2]).contains(&byte);
+                    ranges.push((class[i], class[i + 2]));
                     i += 3;
                 } else {
-                    found |= class[i] == byte;
+                    ranges.push((class[i], class[i]));
                     i += 1;
                 }
             }
-            (found != negated).then_some(p + 3 + length)
+            (Element::Class { negated, ranges }, start + length + 2)
         }
-        literal => (literal == byte).then_some(p + 1),
+        byte => (Element::Byte(byte), p + 1),
     }
+}
+
+/// Matches one byte at `p`; answers where the pattern goes on.
+fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
+    if p >= pattern.len() {
+        return None;
+    }
+    let (element, next) = element(pattern, p);
+    element.holds(byte).then_some(next)
 }
 
 #[cfg(test)]

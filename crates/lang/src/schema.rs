@@ -312,8 +312,12 @@ pub enum EmitKind {
     Unwatch,
     /// A helper failed (with `-k`): argument 0 is the helper's number, 1 its result.
     HelperError,
-    /// `delete` of a key that was not there, with its result discarded: a warning.
+    /// `delete` of a key that was not there, with its result discarded: a warning (with `-k`).
     MissingKey(MapId),
+    /// A read of an entry that was not there (with `-k`).
+    MissingEntry(MapId),
+    /// A division by zero (with `-k`).
+    DividedByZero,
     /// An `assert` that did not hold: argument 0 is its text.
     AssertFailed,
 }
@@ -335,6 +339,8 @@ pub enum Counter {
     StackLost,
     /// Reads of memory that failed (a page not present, a bad address).
     ReadFailed,
+    /// Divisions by zero, whose result is 1.
+    DividedByZero,
 }
 
 /// A program to load, with what to attach it to.

@@ -116,6 +116,8 @@ pub enum Type {
     ErrorText,
     /// `u32` system call number, printed as its name.
     SyscallName,
+    /// `u32` process number, printed as the process's name.
+    ProcessName,
     /// `u32` user id, printed as the user's name.
     UserName,
     /// `u64` hash of the frames, `u32` number of frames, `u32` process (0 for kernel stacks):
@@ -218,7 +220,7 @@ impl Type {
             Type::Inet => INET_BYTES,
             Type::MacAddress => 6,
             Type::UserSymbol | Type::Timestamp | Type::CgroupPath | Type::Stack(_) => 16,
-            Type::ErrorText | Type::SyscallName | Type::UserName => 4,
+            Type::ErrorText | Type::SyscallName | Type::ProcessName | Type::UserName => 4,
             Type::Array { element, count } => element.size().saturating_mul(*count),
             Type::Record(record) => record.size,
             Type::Tuple(fields) => {
@@ -236,7 +238,7 @@ impl Type {
             Type::Pointer { .. } | Type::KernelSymbol => 8,
             Type::Buffer(_) | Type::Inet => 4,
             Type::UserSymbol | Type::Timestamp | Type::CgroupPath | Type::Stack(_) => 8,
-            Type::ErrorText | Type::SyscallName | Type::UserName => 4,
+            Type::ErrorText | Type::SyscallName | Type::ProcessName | Type::UserName => 4,
             Type::Array { element, .. } => element.align(),
             Type::Record(record) => record.align.max(1),
             Type::Tuple(fields) => fields.iter().map(|field| field.ty.align()).max().unwrap_or(1),
@@ -253,6 +255,7 @@ impl Type {
                 | Type::KernelSymbol
                 | Type::ErrorText
                 | Type::SyscallName
+                | Type::ProcessName
                 | Type::UserName
         )
     }
@@ -398,6 +401,7 @@ impl fmt::Display for Named<'_> {
             Type::CgroupPath => write!(f, "cgroup_path_t"),
             Type::ErrorText => write!(f, "strerror_t"),
             Type::SyscallName => write!(f, "syscall_name_t"),
+            Type::ProcessName => write!(f, "process_name_t"),
             Type::UserName => write!(f, "username_t"),
             Type::Stack(stack) => write!(f, "{}", if stack.user { "ustack_t" } else { "kstack_t" }),
             Type::Array { element, count } => write!(f, "{}[{count}]", name(element)),

@@ -41,6 +41,12 @@ const SEEDS: &[&str] = &[
     "$2 { } BEG$1 { } import \"x.bt\"; begin { print($#); print(getopt(\"a\", 1)); print(typeinfo($1)); if comptime (is_str(\"a\")) { fail(\"x\"); } }",
 ];
 
+/// `LOTSE_LONG=N` makes the random tests N times as long.
+fn longer(usual: u64) -> u64 {
+    let times = std::env::var("LOTSE_LONG").ok().and_then(|times| times.parse::<u64>().ok());
+    usual * times.unwrap_or(1)
+}
+
 /// Reads and checks any bytes; it may find what it likes, and must come back.
 fn fuzz_one(bytes: &[u8], facts: &SavedFacts) {
     let text = String::from_utf8_lossy(bytes);
@@ -91,7 +97,7 @@ fn mutated_programs_and_random_bytes_never_panic() {
     let mut random = Random::new(1);
     let start = Instant::now();
     let mut count = 0;
-    while start.elapsed() < Duration::from_millis(1500) {
+    while start.elapsed() < Duration::from_millis(longer(1500)) {
         let bytes = if count % 8 == 0 {
             (0..random.below(200)).map(|_| (random.number() & 0x7f) as u8).collect()
         } else {
@@ -117,7 +123,7 @@ fn deep_and_long_texts_come_back() {
 #[test]
 fn random_well_typed_programs_pass_the_checker() {
     let facts = facts();
-    for seed in 0..400 {
+    for seed in 0..longer(400) {
         let text = program(seed, &Shape::default());
         assert_eq!(text, program(seed, &Shape::default()));
         let front = front(&text, &Options::default(), &facts);

@@ -80,7 +80,7 @@ fn programs_with_every_kind_of_access_load() {
 fn random_well_typed_programs_load() {
     let Some(facts) = able() else { return };
     let mut refused = Vec::new();
-    for seed in 1000..1060 {
+    for seed in 1000..1000 + testkit::longer(60) {
         let probe = if seed % 2 == 0 { "begin" } else { "tracepoint:raw_syscalls:sys_enter" };
         let text = program(seed, &Shape { probe: probe.into(), ..Shape::default() });
         if let Err(why) = load(&text, &facts) {
@@ -88,4 +88,58 @@ fn random_well_typed_programs_load() {
         }
     }
     assert!(refused.is_empty(), "{} refused\n{}", refused.len(), refused[0]);
+}
+
+/// Every `one_in`-th of a list in an ordinary run, the whole list in a long one.
+fn share<T>(all: Vec<T>, one_in: usize) -> Vec<T> {
+    let step = if testkit::longer(1) > 1 { 1 } else { one_in };
+    all.into_iter().step_by(step).collect()
+}
+
+fn refusals(texts: Vec<String>, facts: &LiveFacts) {
+    let refused: Vec<String> =
+        texts.iter().filter_map(|text| load(text, facts).err().map(|why| format!("{text}\n{why}"))).collect();
+    assert!(refused.is_empty(), "{} of {} refused\n{}", refused.len(), texts.len(), refused.join("\n\n"));
+}
+
+#[test]
+fn raw_tracepoints_load_with_all_their_arguments_read() {
+    let Some(facts) = able() else { return };
+    let Some(btf) = facts.btf() else { return };
+    let texts = btf.tracepoint_names().map(|name| {
+        let count = btf.tracepoint(name).map_or(0, |signature| signature.parameters.len());
+        let arguments: Vec<String> = (0..count).map(|at| format!("arg{at}")).collect();
+        let read = if count == 0 { "probe".into() } else { arguments.join(", ") };
+        format!("rawtracepoint:{name} {{ print(({read}, 1)); @[cpu] = count(); }}")
+    });
+    refusals(share(texts.collect(), 16), &facts);
+}
+
+#[test]
+fn tracepoints_load_with_all_their_fields_read() {
+    let Some(facts) = able() else { return };
+    let mut texts = Vec::new();
+    for name in share(facts.tracepoints().to_vec(), 24) {
+        let Some((category, event)) = name.split_once(':') else { continue };
+        let Some(format) = facts.tracepoint_format(category, event) else { continue };
+        let fields: Vec<String> = fields_of(&format).iter().map(|field| format!("args.{field}")).collect();
+        // A tuple of everything, and each as a key.
+        let fields = if fields.is_empty() { vec!["probe".to_owned()] } else { fields };
+        texts.push(format!("tracepoint:{name} {{ print(({}, 1)); }}", fields.join(", ")));
+    }
+    refusals(texts, &facts);
+}
+
+/// Names of the fields that are the event's own.
+fn fields_of(format: &str) -> Vec<&str> {
+    let declarations =
+        format.lines().filter_map(|line| line.trim().strip_prefix("field:")?.split(';').next());
+    let names = declarations.filter_map(|declared| {
+        let name = declared.split_whitespace().next_back()?.split('[').next()?;
+        let name = name.trim_start_matches('*');
+        let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        (plain && !name.starts_with("common_") && !name.starts_with(|c: char| c.is_ascii_digit()))
+            .then_some(name)
+    });
+    names.collect()
 }

@@ -33,6 +33,8 @@ pub struct Image {
     pub release: String,
     /// The bootable file.
     pub path: PathBuf,
+    /// Its module `dummy`, a network device that does nothing: something to trace in a module.
+    pub module: PathBuf,
 }
 
 /// The kernel of a name.
@@ -55,8 +57,9 @@ pub fn fetch(kernel: Kernel) -> Result<Image> {
         .with_context(|| format!("apt knows no kernel behind {}", kernel.meta))?;
     let release = package.trim_start_matches("linux-image-").to_owned();
     let path = folder().join(format!("vmlinuz-{release}"));
-    if path.exists() {
-        return Ok(Image { release, path });
+    let module = folder().join(format!("dummy-{release}.ko"));
+    if path.exists() && module.exists() {
+        return Ok(Image { release, path, module });
     }
     let scratch = folder().join("packages");
     fs::create_dir_all(&scratch)?;
@@ -67,14 +70,21 @@ pub fn fetch(kernel: Kernel) -> Result<Image> {
         .map(|entry| entry.path())
         .find(|path| path.to_string_lossy().contains(package))
         .with_context(|| format!("{package} was not downloaded"))?;
-    let script = "dpkg --fsys-tarfile \"$1\" | tar -xO --wildcards './boot/vmlinuz*'";
-    let vmlinuz = Command::new("sh").args(["-c", script, "sh"]).arg(&deb).output()?.stdout;
+    let take = |pattern: &str, filter: &str| -> Result<Vec<u8>> {
+        let script = format!("dpkg --fsys-tarfile \"$1\" | tar -xO --wildcards '{pattern}' {filter}");
+        Ok(Command::new("sh").args(["-c", &script, "sh"]).arg(&deb).output()?.stdout)
+    };
+    let vmlinuz = take("./boot/vmlinuz*", "")?;
+    // Compressed from 6.12 on.
+    let plain = take("*/net/dummy.ko", "")?;
+    let dummy = if plain.is_empty() { take("*/net/dummy.ko.xz", "| busybox unxz")? } else { plain };
     fs::remove_file(&deb)?;
-    if vmlinuz.len() < 1_000_000 {
-        bail!("{package} holds no kernel");
+    if vmlinuz.len() < 1_000_000 || dummy.len() < 1_000 {
+        bail!("{package} holds no kernel, or not its module dummy");
     }
+    fs::write(&module, dummy)?;
     fs::write(&path, vmlinuz)?;
-    Ok(Image { release, path })
+    Ok(Image { release, path, module })
 }
 
 fn output(command: &mut Command) -> Result<String> {

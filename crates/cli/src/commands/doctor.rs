@@ -19,7 +19,7 @@ use crate::console::Console;
 use crate::exit::Outcome;
 use crate::json::Head;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "Exit status 1 when something that `lotse run` needs is not there.")]
 pub struct Doctor {
     /// As JSON, schema 1: facts and findings

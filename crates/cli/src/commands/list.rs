@@ -39,6 +39,11 @@ pub struct List {
 }
 
 impl List {
+    /// What `lotse trace -l` asks for.
+    pub fn of(pattern: Option<String>, fields: bool) -> List {
+        List { pattern, tool: None, fields, json: false }
+    }
+
     pub fn run(&self, console: &mut Console) -> anyhow::Result<Outcome> {
         if self.pattern.as_deref() == Some("tools") {
             return tools::list(self.tool.as_deref(), self.json, console);

@@ -1,13 +1,15 @@
 //! `lotse trace`: a program in the bpftrace language, compiled and attached within milliseconds.
 
+mod arguments;
+
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use bpf::image::Attach;
 use clap::{Args, ValueEnum};
 use kernel::facts::LiveFacts;
 use kernel::load::ImageRefused;
@@ -17,6 +19,10 @@ use run::program::output::{Buffering, Form};
 use run::program::session::{self, SessionError};
 use run::program::{Compiled, LiveEnvironment, RunOptions, explained};
 
+use self::arguments::{settings_of_environment, split_arguments};
+pub(super) use self::arguments::words_of;
+use super::doctor::Doctor;
+use super::list::List;
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::selection::{self, CpuList, cpu_list};
@@ -66,6 +72,19 @@ pub struct Trace {
     #[arg(short, long, value_name = "TIME", value_parser = values::duration)]
     duration: Option<Duration>,
 
+    /// List probes and attach nothing: those that match a pattern, of a FILE or of -e; -v shows their arguments
+    #[arg(short = 'l')]
+    list: bool,
+    /// Run the program's test: probes, and say which failed
+    #[arg(long, conflicts_with = "bench")]
+    test: bool,
+    /// Run the program's bench: probes, and say what each run takes
+    #[arg(long)]
+    bench: bool,
+    /// What the kernel has that programs can use (as `lotse doctor`)
+    #[arg(long)]
+    info: bool,
+
     /// Output to a file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -78,6 +97,9 @@ pub struct Trace {
     /// Warn when a helper of the kernel fails
     #[arg(short = 'k')]
     helper_errors: bool,
+    /// Do not print warnings
+    #[arg(long)]
+    no_warnings: bool,
     /// Allow functions that change the system: system(), signal(), override()
     #[arg(long)]
     r#unsafe: bool,
@@ -139,6 +161,14 @@ enum StageOption {
 
 impl Trace {
     pub fn run(&self, console: &mut Console) -> anyhow::Result<Outcome> {
+        if self.info {
+            return Doctor::default().run(console);
+        }
+        if self.list
+            && let Some(pattern) = self.pattern_to_list()
+        {
+            return List::of(pattern, self.chosen).run(console);
+        }
         let (name, text, arguments) = self.text()?;
         let (positional, named) = split_arguments(&arguments);
         let facts = LiveFacts::new();
@@ -158,7 +188,7 @@ impl Trace {
             serve_tracepoints: !self.plain_tracepoints,
             report_helper_errors: self.helper_errors,
             selection: self.selection()?,
-            keep_tests: false,
+            keep_tests: self.test || self.bench,
         };
         let stage = self.emit.map(|stage| match stage {
             StageOption::Ast => Stage::Ast,
@@ -167,14 +197,32 @@ impl Trace {
             StageOption::Asm => Stage::Asm,
         });
         let outcome = compile(&text, &options, &facts, stage);
-        io::stderr().write_all(outcome.report.as_bytes())?;
+        // A program that compiled has warnings alone.
+        if outcome.compiled.is_none() && outcome.stage.is_none() || !self.no_warnings {
+            io::stderr().write_all(outcome.report.as_bytes())?;
+        }
         if let Some(stage) = outcome.stage {
             console.out().write_all(stage.as_bytes())?;
             return Ok(Outcome::Done);
         }
         let Some(compiled) = outcome.compiled else { return Ok(Outcome::Status(2)) };
+        if options.named.iter().any(|(name, _)| name == "help") {
+            return arguments::print_options(&compiled, console.out());
+        }
+        if self.list {
+            for target in compiled.schema.programs.iter().flat_map(|program| &program.targets) {
+                writeln!(console.out(), "{}", target.name)?;
+            }
+            return Ok(Outcome::Done);
+        }
         if self.chosen {
             say_chosen(&compiled, &outcome.choices)?;
+        }
+        if self.test {
+            return self.run_tests(&compiled, &facts, console);
+        }
+        if self.bench {
+            return self.run_benches(&compiled, &facts, console);
         }
         self.stacks.check(&compiled.schema)?;
         if self.dry_run {
@@ -208,6 +256,7 @@ impl Trace {
             duration: self.duration,
             cost: self.cost,
             detach_behind: true,
+            no_warnings: self.no_warnings,
             keep_stacks: self.stacks.drawn(),
             ..RunOptions::default()
         };
@@ -289,6 +338,52 @@ impl Trace {
         Ok(Outcome::Done)
     }
 
+    /// `-l PATTERN`, or `-l` alone; not with a program whose probes are wanted.
+    fn pattern_to_list(&self) -> Option<Option<String>> {
+        if self.execute.is_some() {
+            return None;
+        }
+        match self.words.first() {
+            Some(word) if word == "-" || std::path::Path::new(word).is_file() => None,
+            word => Some(word.cloned()),
+        }
+    }
+
+    fn run_tests(
+        &self,
+        compiled: &Compiled,
+        facts: &LiveFacts,
+        console: &mut Console,
+    ) -> anyhow::Result<Outcome> {
+        let outcomes = run::program::checks::tests(compiled, facts)?;
+        let out = console.out();
+        let mut failed = 0;
+        for outcome in &outcomes {
+            match &outcome.failure {
+                None => writeln!(out, "test:{} passed", outcome.name)?,
+                Some(why) => {
+                    failed += 1;
+                    out.write_all(&outcome.output)?;
+                    writeln!(out, "test:{} FAILED: {why}", outcome.name)?;
+                }
+            }
+        }
+        writeln!(out, "{} passed, {failed} failed", outcomes.len() - failed)?;
+        Ok(if failed == 0 { Outcome::Done } else { Outcome::DoesNotHold })
+    }
+
+    fn run_benches(
+        &self,
+        compiled: &Compiled,
+        facts: &LiveFacts,
+        console: &mut Console,
+    ) -> anyhow::Result<Outcome> {
+        let measured = run::program::checks::benches(compiled, facts)?;
+        let json = self.format == FormOption::Json;
+        run::program::checks::write_benches(console.out(), &measured, json)?;
+        Ok(Outcome::Done)
+    }
+
     /// Name, text and the words after it.
     fn text(&self) -> anyhow::Result<(String, String, Vec<String>)> {
         if let Some(text) = &self.execute {
@@ -322,58 +417,6 @@ impl Trace {
     }
 }
 
-/// `--name=value` and `--name` are for `getopt`, the rest is `$1`, `$2`, …
-fn split_arguments(words: &[String]) -> (Vec<String>, Vec<(String, Option<String>)>) {
-    let (mut positional, mut named) = (Vec::new(), Vec::new());
-    let mut only_positional = false;
-    for word in words {
-        match word.strip_prefix("--") {
-            Some("") if !only_positional => only_positional = true,
-            Some(name) if !only_positional => match name.split_once('=') {
-                Some((name, value)) => named.push((name.to_owned(), Some(value.to_owned()))),
-                None => named.push((name.to_owned(), None)),
-            },
-            _ => positional.push(word.clone()),
-        }
-    }
-    (positional, named)
-}
-
-/// Settings that bpftrace takes from its environment.
-fn settings_of_environment() -> Vec<(String, String)> {
-    let variables = std::env::vars().filter_map(|(name, value)| {
-        let name = name.strip_prefix("BPFTRACE_")?.to_ascii_lowercase();
-        lang::config::VARIABLES.iter().any(|(known, _)| *known == name).then_some((name, value))
-    });
-    variables.collect()
-}
-
-/// A command line in words, with quotes and backslashes as in a shell.
-pub(super) fn words_of(line: &str) -> Vec<OsString> {
-    let mut words: Vec<String> = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    let mut characters = line.chars();
-    while let Some(character) = characters.next() {
-        match (character, quote) {
-            (c, Some(open)) if c == open => quote = None,
-            ('\\', None | Some('"')) => {
-                if let Some(next) = characters.next() {
-                    word.get_or_insert_default().push(next);
-                }
-            }
-            (c @ ('"' | '\''), None) => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (c, None) if c.is_whitespace() => words.extend(word.take()),
-            (c, _) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words.into_iter().map(OsString::from).collect()
-}
-
 /// Why the kernel did not take a program; `whole`: with the verifier's log.
 pub(super) fn say_refusal(
     compiled: &Compiled,
@@ -399,13 +442,34 @@ pub(super) fn say_chosen(compiled: &Compiled, choices: &[String]) -> io::Result<
     for choice in choices {
         writeln!(stderr, "{choice}: chosen for this kernel")?;
     }
-    for program in &compiled.schema.programs {
-        let how = format!("{:?}", program.kind);
-        for target in &program.targets {
+    for program in &compiled.image.programs {
+        let how = how_served(&program.attach);
+        let Some(described) = compiled.schema.programs.get(program.probe as usize) else { continue };
+        for target in &described.targets {
             writeln!(stderr, "{}: {how}", target.name)?;
         }
     }
     Ok(())
+}
+
+fn how_served(attach: &Attach) -> &'static str {
+    match attach {
+        Attach::TestRun(_) => "run by lotse itself",
+        Attach::TpBtf { .. } => "typed raw tracepoint",
+        Attach::RawTracepoint { .. } => "raw tracepoint",
+        Attach::Tracepoint { .. } => "tracepoint",
+        Attach::Kprobe { on_return: false, multi: false, .. } => "kprobe",
+        Attach::Kprobe { on_return: true, multi: false, .. } => "kretprobe",
+        Attach::Kprobe { multi: true, .. } => "one kprobe_multi link for all",
+        Attach::Trampoline { on_return: false, .. } => "trampoline at entry",
+        Attach::Trampoline { on_return: true, .. } => "trampoline at return",
+        Attach::Uprobe { on_return: false, multi: false, .. } => "uprobe",
+        Attach::Uprobe { on_return: true, multi: false, .. } => "uretprobe",
+        Attach::Uprobe { multi: true, .. } => "one uprobe_multi link for all",
+        Attach::PerfEvent(_) => "perf event",
+        Attach::Breakpoint { .. } => "hardware breakpoint",
+        Attach::Iterator { .. } => "iterator",
+    }
 }
 
 fn print_rates(
@@ -450,23 +514,4 @@ pub(super) fn say_account(finished: &run::program::Finished) -> io::Result<()> {
         )?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_split_as_a_shell_splits_them() {
-        assert_eq!(words_of("sh -c 'echo \"a b\"' x\\ y \"\""), ["sh", "-c", "echo \"a b\"", "x y", ""]);
-        assert!(words_of("  ").is_empty());
-    }
-
-    #[test]
-    fn named_and_positional_arguments_are_told_apart() {
-        let words: Vec<String> = ["1", "--top=5", "--all", "--", "--not"].map(String::from).into();
-        let (positional, named) = split_arguments(&words);
-        assert_eq!(positional, ["1", "--not"]);
-        assert_eq!(named, [("top".into(), Some("5".into())), ("all".into(), None)]);
-    }
 }

@@ -572,6 +572,8 @@ pub enum Intrinsic {
     ErrorText,
     /// Name of a system call: [`int32`]. `SyscallName`.
     SyscallName,
+    /// Name of the process with a number: [`uint32`]. `ProcessName`.
+    ProcessName,
     /// Name of the current user. `UserName`.
     UserName,
     /// Index of the target that fired: the attach cookie. `uint32`.

@@ -6,6 +6,7 @@ use super::analysis::has_effects;
 use super::builder::{Builder, Home};
 use crate::hir::{BinaryOp, Cast, Expr, ExprKind, LocalId, StepTarget, UnaryOp};
 use crate::lir::{BlockId, Op, Source, V, Val};
+use crate::schema::{Counter, EmitKind};
 use crate::types::{Space, Type};
 
 impl Builder<'_, '_> {
@@ -230,11 +231,8 @@ impl Builder<'_, '_> {
             (BinaryOp::Shl | BinaryOp::Shr, Val::Imm(by)) => Val::Imm(by & (bits - 1)),
             _ => b,
         };
-        if matches!((op, b), (BinaryOp::Div, Val::Imm(0))) {
-            return Val::Imm(0);
-        }
-        if matches!((op, b), (BinaryOp::Mod, Val::Imm(0))) {
-            return a;
+        if matches!(op, BinaryOp::Div | BinaryOp::Mod) && !matches!(b, Val::Imm(imm) if imm != 0) {
+            return self.divide(op, a, b, ty, width);
         }
         let alu = match op {
             BinaryOp::Add => AluOp::Add,
@@ -257,6 +255,33 @@ impl Builder<'_, '_> {
             matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shr | BinaryOp::Mod)
                 || op == BinaryOp::Div && !signed;
         if width == Width::W32 || exact { result } else { self.canonical(result, ty) }
+    }
+
+    /// Division and remainder by what may be zero: the result is then 1, as in bpftrace, and counted.
+    fn divide(&mut self, op: BinaryOp, a: Val, b: Val, ty: &Type, width: Width) -> Val {
+        let alu = match (op, ty.is_signed()) {
+            (BinaryOp::Div, true) => AluOp::SignedDiv,
+            (BinaryOp::Div, false) => AluOp::Div,
+            (_, true) => AluOp::SignedMod,
+            (_, false) => AluOp::Mod,
+        };
+        let (a, b) = (self.in_register(a), self.in_register(b));
+        let result = self.register();
+        let (sound, by_zero, end) = (self.new_block(), self.cold_block(), self.new_block());
+        self.branch(JumpOp::Ne, b.into(), Val::Imm(0), sound, by_zero);
+        self.switch(sound);
+        let value = self.binary_wide(alu, width, a.into(), b.into());
+        // The least number by -1 has no result in its type; it wraps to itself.
+        let value = if width == Width::W32 { value } else { self.canonical(value, ty) };
+        self.assign(result, value);
+        self.goto(end);
+        self.switch(by_zero);
+        self.bump(Counter::DividedByZero);
+        self.report_failure(EmitKind::DividedByZero, &[]);
+        self.assign(result, Val::Imm(1));
+        self.goto(end);
+        self.switch(end);
+        result.into()
     }
 
     fn cast(&mut self, cast: Cast, inner: &Expr, expr: &Expr) -> Val {

@@ -15,7 +15,7 @@ use crate::hir;
 use crate::layout::Layout;
 use crate::lir::passes::{drop_unused_functions, optimise};
 use crate::lir::{Op, Source as LirSource, Terminator, Unit, Val};
-use crate::schema::{Attach, Counter, Period, Program, ProgramKind, Schema, Storage};
+use crate::schema::{Attach, Counter, EmittedRecord, Period, Program, ProgramKind, Schema, Storage};
 use crate::source::{Source, Span};
 
 /// A compiled program text.
@@ -25,6 +25,8 @@ pub struct Compiled {
     pub image: Image,
     /// Where its maps are.
     pub layout: Layout,
+    /// Records to put after those of the schema: reports of failures (`-k`).
+    pub reports: Vec<EmittedRecord>,
     /// LIR of each program, for `--emit lir`.
     pub units: Vec<Unit>,
 }
@@ -80,6 +82,7 @@ pub(super) fn compile_with(
     }
     let schema = &program.schema;
     let layout = shared.layout.clone();
+    let reports = std::mem::take(&mut shared.reports);
     let mut maps = schema_maps(schema, &layout);
     let mut system = SystemMaps { data: Some(super::DATA), ring: Some(super::RING), ..SystemMaps::default() };
     system.stacks = layout.stacks.clone();
@@ -134,7 +137,7 @@ pub(super) fn compile_with(
         ));
     }
     image.btf = types.finish();
-    Ok(Compiled { image, layout, units })
+    Ok(Compiled { image, layout, reports, units })
 }
 
 /// Final numbers of maps.

@@ -1,5 +1,6 @@
 //! Functions of the machine.
 
+use bpf::facts::Version;
 use bpf::helpers::id;
 use bpf::insn::{AluOp, JumpOp, Size, Width};
 use bpf::program::ProgramType;
@@ -120,7 +121,7 @@ impl Builder<'_, '_> {
                 self.canonical(dst.into(), &expr.ty)
             }
             Intrinsic::KernelSymbol => self.scalar(&arguments[0]),
-            Intrinsic::ErrorText | Intrinsic::SyscallName => {
+            Intrinsic::ErrorText | Intrinsic::SyscallName | Intrinsic::ProcessName => {
                 let value = self.scalar(&arguments[0]);
                 self.extend(value, 32, expr.ty.is_signed())
             }
@@ -293,8 +294,10 @@ impl Builder<'_, '_> {
     }
 
     fn user_mode(&mut self) -> Val {
-        if !matches!(self.kind, ProgramKind::Kprobe | ProgramKind::PerfEvent) {
-            return Val::Imm(0);
+        match self.kind {
+            ProgramKind::Kprobe | ProgramKind::PerfEvent => {}
+            // The tracer's own system call is what runs them.
+            kind => return Val::Imm((kind == ProgramKind::Special).into()),
         }
         let context = self.context();
         let segment = self.load_from(Size::D, crate::lir::Base::V(context), PT_REGS_CS, true);
@@ -418,6 +421,10 @@ impl Builder<'_, '_> {
                     }
                 }
                 _ => {
+                    // Before 6.2 the helper leaves the bytes after the NUL as they were: one name, many keys.
+                    if self.shared.facts.version() < Version(6, 2, 0) {
+                        self.zero(to, size);
+                    }
                     let place = self.address(to);
                     self.call(id::GET_CURRENT_COMM, vec![place, Val::Imm(size.into()).into()]);
                 }
@@ -446,7 +453,8 @@ impl Builder<'_, '_> {
             Intrinsic::UserSymbol => {
                 let address = self.scalar(&arguments[0]);
                 self.store(Size::D, to, address);
-                let process = self.process(true, true);
+                // By the number that the tracer finds the process by.
+                let process = self.process(false, true);
                 self.store(Size::D, to.plus(8), process);
             }
             Intrinsic::Timestamp { format, clock } => {
@@ -615,7 +623,7 @@ impl Builder<'_, '_> {
         self.switch(end);
         self.copy(to, key, 8);
         let count = self.load(Size::W, key.plus(8));
-        let process = if stack.user { self.process(true, true) } else { Val::Imm(0) };
+        let process = if stack.user { self.process(false, true) } else { Val::Imm(0) };
         self.store(Size::W, to.plus(8), count.into());
         self.store(Size::W, to.plus(12), process);
     }

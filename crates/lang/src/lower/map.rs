@@ -11,7 +11,7 @@ use super::object::Pad;
 use crate::hir::{self, Expr, ExprKind, Intrinsic, LocalId};
 use crate::layout::Place;
 use crate::lir::{Callee, KeyId, Op, Source, V, Val};
-use crate::schema::{Counter, EmitId, MapId};
+use crate::schema::{Counter, EmitId, EmitKind, MapId};
 use crate::types::Type;
 
 const E2BIG: i64 = -7;
@@ -142,9 +142,23 @@ impl Builder<'_, '_> {
             },
             Some(key) => {
                 let pointer = self.map_lookup(map, key);
+                self.report_missing(map, pointer);
                 self.unless_null(pointer, |b| b.load_scalar(ty, Mem::at(pointer)))
             }
         }
+    }
+
+    /// With `-k`: tells that an entry which is read was not there.
+    pub fn report_missing(&mut self, map: MapId, pointer: V) {
+        if !self.shared.schema.config.report_helper_errors {
+            return;
+        }
+        let (gone, end) = (self.cold_block(), self.new_block());
+        self.branch(JumpOp::Eq, pointer.into(), Val::Imm(0), gone, end);
+        self.switch(gone);
+        self.report_failure(EmitKind::MissingEntry(map), &[]);
+        self.goto(end);
+        self.switch(end);
     }
 
     pub fn map_find(&mut self, map: MapId, key: &Expr, into: LocalId) -> Val {

@@ -34,7 +34,7 @@ use bpf::facts::{Feature, Version};
 use crate::emit::EmitError;
 use crate::hir;
 use crate::layout::Layout;
-use crate::schema::{Counter, Schema};
+use crate::schema::{Counter, EmitId, EmittedRecord, Schema};
 use crate::source::{Source, Span};
 
 pub use image::{Compiled, compile};
@@ -88,6 +88,8 @@ pub(crate) struct Shared<'p> {
     pub scratch: u32,
     /// Rate-limited places.
     pub rate_sites: u32,
+    /// Reports of failures (`-k`), numbered after the schema's own records.
+    pub reports: Vec<EmittedRecord>,
     pub errors: Vec<LowerError>,
     pub loops: bool,
     pub for_each: bool,
@@ -116,6 +118,7 @@ impl<'p> Shared<'p> {
             constants: Constants::default(),
             scratch: 0,
             rate_sites: 0,
+            reports: Vec::new(),
             errors: Vec::new(),
             loops: facts.has(Feature::BpfLoop),
             for_each: facts.has(Feature::ForEachMapElem),
@@ -147,6 +150,16 @@ impl<'p> Shared<'p> {
         if !self.errors.contains(&error) {
             self.errors.push(error);
         }
+    }
+
+    /// The number of a report, the same for the same place and reason.
+    pub fn report(&mut self, record: EmittedRecord) -> EmitId {
+        let known = self.reports.iter().position(|have| *have == record);
+        let at = known.unwrap_or_else(|| {
+            self.reports.push(record);
+            self.reports.len() - 1
+        });
+        EmitId((self.schema.records.len() + at) as u32)
     }
 
     pub fn counter(&self, counter: Counter) -> Option<u32> {

@@ -45,6 +45,7 @@ impl Builder<'_, '_> {
             ExprKind::MapGet { map, key: Some(key) } => {
                 // An entry that is not there reads as zeros.
                 let pointer = self.map_lookup(*map, key);
+                self.report_missing(*map, pointer);
                 let found = self.register();
                 self.assign(found, pointer);
                 let (gone, end) = (self.new_block(), self.new_block());

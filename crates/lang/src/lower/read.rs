@@ -8,7 +8,7 @@ use super::memory::Mem;
 use super::object::Pad;
 use crate::hir::{Base, Cast, Expr, ExprKind, Index, Intrinsic, Place};
 use crate::lir::{Base as LirBase, Source, V, Val};
-use crate::schema::{Counter, ProgramKind};
+use crate::schema::{Counter, EmitKind, ProgramKind};
 use crate::types::{BitField, DataLoc, Space, Type};
 
 /// A place with its base evaluated.
@@ -339,18 +339,19 @@ impl Builder<'_, '_> {
         let helper = if user { id::PROBE_READ_USER } else { id::PROBE_READ_KERNEL };
         let to = self.address(to);
         let result = self.call(helper, vec![to, Val::Imm(size.into()).into(), from.into()]);
-        self.count_failure(result, Counter::ReadFailed);
+        self.count_failed_read(helper, result);
     }
 
-    /// Counts a negative result, if the schema accounts for it.
-    pub fn count_failure(&mut self, result: V, counter: Counter) {
-        if self.shared.counter(counter).is_none() {
+    /// Counts a read that failed (a negative result), if the schema accounts for it.
+    pub fn count_failed_read(&mut self, helper: u32, result: V) {
+        if self.shared.counter(Counter::ReadFailed).is_none() {
             return;
         }
         let (bad, end) = (self.cold_block(), self.new_block());
         self.branch(JumpOp::SignedLt, result.into(), Val::Imm(0), bad, end);
         self.switch(bad);
-        self.bump(counter);
+        self.bump(Counter::ReadFailed);
+        self.report_failure(EmitKind::HelperError, &[Val::Imm(helper.into()), result.into()]);
         self.goto(end);
         self.switch(end);
     }

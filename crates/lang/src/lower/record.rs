@@ -10,6 +10,7 @@ use super::object::{ALWAYS_PADDED, Pad};
 use crate::hir::{Expr, ExprKind, Intrinsic};
 use crate::lir::{Source, V, Val};
 use crate::schema::{Counter, EmitId, EmitKind, EmittedRecord, TEXT_CUT};
+use crate::source::Span;
 use crate::types::{Space, Type};
 
 /// `BPF_RB_NO_WAKEUP`: the tracer polls; a wake-up for each record would measure itself.
@@ -103,6 +104,21 @@ impl Builder<'_, '_> {
         }
     }
 
+    /// With `-k`: tells of a failure at this place in the text.
+    pub fn report_failure(&mut self, kind: EmitKind, numbers: &[Val]) {
+        if !self.shared.schema.config.report_helper_errors || self.span == Span::NONE {
+            return;
+        }
+        let layout = EmittedRecord::new(kind, vec![Type::U64; numbers.len()], self.span);
+        let record = self.shared.report(layout.clone());
+        let memory = self.record_memory(&layout);
+        for (number, argument) in numbers.iter().zip(&layout.arguments) {
+            self.store(Size::D, memory.plus(argument.offset), *number);
+        }
+        let tail = Tail { fixed: layout.fixed_size, dynamic: None };
+        self.finish_record(record, memory, tail, NO_WAKEUP);
+    }
+
     /// The address of the tail.
     fn tail_place(&mut self, record: Mem, tail: &Tail) -> Mem {
         match tail.dynamic {
@@ -180,7 +196,7 @@ impl Builder<'_, '_> {
                 let to = self.address(to);
                 let result = self.call(helper, vec![to, most.into(), from]);
                 if user {
-                    self.count_failure(result, Counter::ReadFailed);
+                    self.count_failed_read(helper, result);
                 }
                 result
             }
@@ -242,7 +258,7 @@ impl Builder<'_, '_> {
                 let helper = if user { id::PROBE_READ_USER } else { id::PROBE_READ_KERNEL };
                 let to = self.address(place);
                 let result = self.call(helper, vec![to, length.into(), from]);
-                self.count_failure(result, Counter::ReadFailed);
+                self.count_failed_read(helper, result);
                 length
             }
             _ => {

@@ -6,9 +6,9 @@ use bpf::insn::{AluOp, JumpOp, Size};
 use super::builder::Builder;
 use super::memory::Mem;
 use super::object::{ALWAYS_PADDED, Pad};
+use crate::glob::{self, Element};
 use crate::hir::{Expr, ExprKind};
 use crate::lir::{Base, Source, V, Val};
-use crate::schema::Counter;
 use crate::types::Type;
 
 impl Builder<'_, '_> {
@@ -26,7 +26,7 @@ impl Builder<'_, '_> {
         let to = self.address(to);
         let result = self.call(helper, vec![to, Val::Imm(size.into()).into(), from]);
         if user {
-            self.count_failure(result, Counter::ReadFailed);
+            self.count_failed_read(helper, result);
         }
         result
     }
@@ -87,7 +87,7 @@ impl Builder<'_, '_> {
         let helper = if user { id::PROBE_READ_USER } else { id::PROBE_READ_KERNEL };
         let place = self.address(to.plus(4));
         let result = self.call(helper, vec![place, length.into(), from]);
-        self.count_failure(result, Counter::ReadFailed);
+        self.count_failed_read(helper, result);
     }
 
     /// Length of a string without its NUL.
@@ -241,7 +241,7 @@ impl Builder<'_, '_> {
             return Val::Imm(0);
         };
         // Parts between stars: the first is anchored at the start, the last at the end.
-        let parts: Vec<Vec<u8>> = pattern.split(|byte| *byte == b'*').map(<[u8]>::to_vec).collect();
+        let parts = glob::parts(pattern);
         let longest = parts.iter().map(Vec::len).max().unwrap_or(0) as u32;
         let (copy, size) = self.padded_copy(text, longest + 8);
         let base = self.pointer(copy);
@@ -253,7 +253,7 @@ impl Builder<'_, '_> {
             let last = at + 1 == parts.len();
             let mut wanted = part.clone();
             if last {
-                wanted.push(0);
+                wanted.push(Element::Byte(0));
             }
             if first {
                 self.match_part(base, &wanted, fail);
@@ -294,14 +294,30 @@ impl Builder<'_, '_> {
         result.into()
     }
 
-    /// Bytes with `?` for any but the end.
-    fn match_part(&mut self, at: V, wanted: &[u8], differ: crate::lir::BlockId) {
-        for (offset, byte) in wanted.iter().enumerate() {
+    /// Goes on where the bytes are those wanted, to `differ` where one is not or the text ends.
+    fn match_part(&mut self, at: V, wanted: &[Element], differ: crate::lir::BlockId) {
+        for (offset, element) in wanted.iter().enumerate() {
             let have = self.load_from(Size::B, Base::V(at), offset as i32, false);
             let same = self.new_block();
-            match byte {
-                b'?' => self.branch(JumpOp::Eq, have.into(), Val::Imm(0), differ, same),
-                byte => self.branch(JumpOp::Ne, have.into(), Val::Imm((*byte).into()), differ, same),
+            match element {
+                Element::Any => self.branch(JumpOp::Eq, have.into(), Val::Imm(0), differ, same),
+                Element::Byte(byte) => {
+                    self.branch(JumpOp::Ne, have.into(), Val::Imm((*byte).into()), differ, same);
+                }
+                Element::Class { negated, ranges } => {
+                    let inside = self.new_block();
+                    self.branch(JumpOp::Eq, have.into(), Val::Imm(0), differ, inside);
+                    self.switch(inside);
+                    let (found, missing) = if *negated { (differ, same) } else { (same, differ) };
+                    for (low, high) in ranges {
+                        let (at_least, next) = (self.new_block(), self.new_block());
+                        self.branch(JumpOp::Ge, have.into(), Val::Imm((*low).into()), at_least, next);
+                        self.switch(at_least);
+                        self.branch(JumpOp::Le, have.into(), Val::Imm((*high).into()), found, next);
+                        self.switch(next);
+                    }
+                    self.goto(missing);
+                }
             }
             self.switch(same);
         }

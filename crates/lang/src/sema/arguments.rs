@@ -59,6 +59,14 @@ impl<'a> Checker<'a> {
     /// `args.name`
     pub(super) fn argument(&mut self, name: &str, name_span: Span, span: Span) -> Value {
         let Some(variant) = self.body.variant else { return Value::Expr(self.no_args(span)) };
+        // The kernel keeps the first 8 bytes of the record, which hold them, for itself.
+        if name.starts_with("common_") && matches!(variant.args, Args::Tracepoint(_) | Args::Served { .. }) {
+            let message = format!("the kernel does not let programs read {name} of tracepoints");
+            let finding = Diagnostic::error(Code::UnknownField, self.at(name_span), message);
+            return Value::Expr(
+                self.report(finding.help("pid, tid, probe and cpu tell what the common fields do")),
+            );
+        }
         match &variant.args {
             Args::Tracepoint(format) => self.tracepoint_field(format, name, name_span, span),
             Args::Raw { signature, typed } => {

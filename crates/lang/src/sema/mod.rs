@@ -57,7 +57,8 @@ pub fn check(
     options: &Options<'_>,
     findings: &Findings,
 ) -> Option<hir::Program> {
-    let config = settings(ast, options, findings);
+    let mut config = settings(ast, options, findings);
+    config.report_helper_errors = options.report_helper_errors;
     let resolver = Resolver::new(facts);
     layout::declare(ast, &resolver, findings);
     let macros = macros(ast, findings);
@@ -116,10 +117,26 @@ pub fn check(
     if findings.has_errors() {
         return None;
     }
+    unexpected_options(&checker, options, findings);
     let mut schema = finish(checker, &variants, &config, findings)?;
     schema.config = config;
     schema.types = resolver.into_table();
     Some(hir::Program { probes, functions: bodies, schema: *schema })
+}
+
+/// Options given that no `getopt` asks for: most likely misspelt. `--help` asks for the list.
+fn unexpected_options(checker: &Checker<'_>, options: &Options<'_>, findings: &Findings) {
+    for (name, _) in &options.named {
+        let known = checker.named_options.iter().map(|option| option.name.as_str());
+        if name == "help" || known.clone().any(|known| known == name) {
+            continue;
+        }
+        let message = format!("the program has no option --{name}");
+        let finding = Diagnostic::error(Code::BadArguments, crate::source::Span::NONE, message);
+        let all = known.clone().map(|known| format!("--{known}")).collect::<Vec<_>>().join(", ");
+        let help = if all.is_empty() { "it asks for none".into() } else { format!("it asks for {all}") };
+        findings.add(finding.help(help).suggest(name, known));
+    }
 }
 
 fn items<'a, T>(ast: &'a Ast, pick: impl Fn(&'a Item) -> Option<T>) -> Vec<T> {
@@ -486,7 +503,7 @@ fn finish(
     for index in 0..checker.records.len() as u32 {
         counters.push(Counter::RingFull(schema::EmitId(index)));
     }
-    counters.extend([Counter::StackLost, Counter::ReadFailed]);
+    counters.extend([Counter::StackLost, Counter::ReadFailed, Counter::DividedByZero]);
     Some(Box::new(Schema {
         stack_maps: stack_maps(&maps, &checker.records),
         maps,

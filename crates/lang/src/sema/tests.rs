@@ -142,10 +142,17 @@ fn run(text: &str) -> Front {
     let options = Options {
         environment: &Files,
         positional: vec!["42".into(), "word".into()],
-        named: vec![("deep".into(), None), ("level".into(), Some("3".into()))],
+        named: options_asked_for(text),
         ..Options::default()
     };
     front(text, &options, &facts())
+}
+
+/// An option that no program asks for is an error.
+fn options_asked_for(text: &str) -> Vec<(String, Option<String>)> {
+    let all = [("deep", None), ("level", Some("3"))];
+    let asked = all.into_iter().filter(|(name, _)| text.contains(&format!("\"{name}\"")));
+    asked.map(|(name, value)| (name.to_owned(), value.map(str::to_owned))).collect()
 }
 
 /// The text checks without findings to the expected text (blanks do not count).

@@ -82,6 +82,7 @@ pub fn compile(
         Some(Stage::Asm) => outcome.stage = Some(lowered.listing(&source)),
         _ => {}
     }
+    hir.schema.records.extend(lowered.reports);
     let mut image = lowered.image;
     if never.len() < image.programs.len() {
         image.programs.retain(|program| !never.contains(&program.probe));

@@ -28,6 +28,20 @@ impl Compiled {
         format!("{}:{}:{}", self.source.name(span.start), at.line, at.column)
     }
 
+    /// `name:line:column-end` of a place in the text, as messages about a whole expression say it.
+    pub fn range(&self, span: Span) -> String {
+        let place = self.place(span);
+        if span == Span::NONE {
+            return place;
+        }
+        let (start, end) = (self.source.line_column(span.start), self.source.line_column(span.end));
+        if start.line == end.line && end.column > start.column {
+            format!("{place}-{}", end.column)
+        } else {
+            place
+        }
+    }
+
     /// The line of the text that a place is in, and a mark below it.
     pub fn quoted(&self, span: Span) -> String {
         if span == Span::NONE {

@@ -1,9 +1,12 @@
 //! The contents of a program's maps, wherever they live: shared memory or a kernel map.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use kernel::ebpf::{Map, MappedArray};
 use kernel::error::Refused;
 use lang::layout::{Layout, Place};
-use lang::schema::{MapId, Schema, Storage};
+use lang::schema::{MapId, MapValue, Schema, Storage};
 
 /// Entries of one map, copied out.
 #[derive(Debug, Default)]
@@ -11,6 +14,10 @@ pub struct Contents {
     /// Key (empty for a scalar) and the value of each CPU (one for maps that CPUs share).
     pub entries: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
 }
+
+/// Maps without keys that `zero()` emptied: their values are nothing but zeros, and still print.
+#[derive(Debug, Default)]
+pub struct Zeroed(RefCell<BTreeSet<u32>>);
 
 /// Access to the maps of a loaded program.
 #[derive(Clone, Copy)]
@@ -23,6 +30,8 @@ pub struct Maps<'a> {
     pub kernel: &'a [Map],
     /// The data array.
     pub data: Option<&'a MappedArray>,
+    /// What `zero()` was called on.
+    pub zeroed: &'a Zeroed,
     /// Possible CPUs.
     pub cpus: u32,
 }
@@ -48,7 +57,9 @@ impl Maps<'_> {
             _ => return Ok(Contents::default()),
         };
         // Aggregates tell by their contents: a CPU that saw a value has a word that is not zero.
-        if map.storage.per_cpu() && values.iter().all(|value| value.iter().all(|byte| *byte == 0)) {
+        // A count has counted nothing before the first.
+        let shown = map.value == MapValue::Count || self.zeroed.0.borrow().contains(&id.0);
+        if map.storage.per_cpu() && !shown && values.iter().flatten().all(|byte| *byte == 0) {
             return Ok(Contents::default());
         }
         Ok(Contents { entries: vec![(vec![], values)] })
@@ -82,16 +93,24 @@ impl Maps<'_> {
         match self.layout.place(id) {
             Place::Map(index) => self.kernel[index as usize].clear(),
             _ => {
+                self.zeroed.0.borrow_mut().remove(&id.0);
                 if let (Some(word), Some(data)) = (self.layout.is_set(self.schema, id), self.data) {
                     data.store(word as usize, 0);
                 }
-                self.zero(id)
+                self.fill_with_zeros(id)
             }
         }
     }
 
     /// `zero(@m)`: every entry's value becomes zero bytes.
     pub fn zero(&self, id: MapId) -> Result<(), Refused> {
+        if !self.read(id)?.entries.is_empty() {
+            self.zeroed.0.borrow_mut().insert(id.0);
+        }
+        self.fill_with_zeros(id)
+    }
+
+    fn fill_with_zeros(&self, id: MapId) -> Result<(), Refused> {
         let size = (self.schema.maps[id.0 as usize].value.size() as usize).next_multiple_of(8);
         match (self.layout.place(id), self.data) {
             (Place::Map(index), _) => {

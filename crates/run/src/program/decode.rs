@@ -22,6 +22,8 @@ pub trait Names {
     fn user(&self, uid: u32) -> String;
     /// The name of a system call.
     fn syscall(&self, number: u32) -> String;
+    /// The name of a process, empty if there is none with that number.
+    fn process(&self, pid: u32) -> String;
     /// The text of an errno.
     fn errno(&self, number: i32) -> String;
 }
@@ -97,6 +99,7 @@ impl Decoder<'_> {
             }
             Type::ErrorText => text(self.names.errno(signed(bytes, 0, 4) as i32)),
             Type::SyscallName => text(self.names.syscall(unsigned(bytes, 0, 4) as u32)),
+            Type::ProcessName => text(self.names.process(unsigned(bytes, 0, 4) as u32)),
             Type::UserName => text(self.names.user(unsigned(bytes, 0, 4) as u32)),
             Type::Stack(stack) => {
                 let word = |at| unsigned(bytes, at, 4) as u32;

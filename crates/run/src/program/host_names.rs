@@ -311,6 +311,11 @@ impl Names for HostNames<'_> {
         self.facts.syscalls().get(&number).cloned().unwrap_or_else(|| number.to_string())
     }
 
+    fn process(&self, pid: u32) -> String {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        name.trim_end().to_owned()
+    }
+
     fn errno(&self, number: i32) -> String {
         let text = std::io::Error::from_raw_os_error(number).to_string();
         text.split(" (os error").next().unwrap_or(&text).to_owned()

@@ -39,6 +39,7 @@ impl Account {
                 .collect(),
             ..Account::default()
         };
+        let where_shown = if schema.config.report_helper_errors { "" } else { "; `-k` shows where" };
         for (index, counter) in schema.counters.iter().enumerate() {
             let count = maps.counter(index);
             if count == 0 {
@@ -80,8 +81,11 @@ impl Account {
                 Counter::StackLost => account.losses.push(format!(
                     "{count} stacks were lost: they could not be walked, or their map is full; raise it with `config = {{ max_map_keys = N }}`",
                 )),
+                Counter::DividedByZero => {
+                    account.losses.push(format!("{count} divisions by zero gave 1 instead{where_shown}"));
+                }
                 Counter::ReadFailed => account.losses.push(format!(
-                    "{count} reads of memory failed and gave zero: the page was not present or the address was bad; `-k` shows where",
+                    "{count} reads of memory failed and gave zero: the page was not present or the address was bad{where_shown}",
                 )),
             }
         }

@@ -107,11 +107,13 @@ fn write_map(out: &mut dyn Write, map: &MapShown, name: &str, ranks: bool) -> io
     Ok(())
 }
 
-fn range(bucket: &Bucket) -> String {
+fn range(bucket: &Bucket, linear: bool) -> String {
     match (&bucket.low, &bucket.high) {
         (None, Some(high)) => format!("(..., {})", high.text()),
         (Some(low), None) => format!("[{}, ...)", low.text()),
-        (Some(Label::Plain(low)), Some(Label::Plain(high))) if low + 1 == *high => format!("[{low}]"),
+        (Some(Label::Plain(low)), Some(Label::Plain(high))) if low + 1 == *high && !linear => {
+            format!("[{low}]")
+        }
         (Some(low), Some(high)) => format!("[{}, {})", low.text(), high.text()),
         (None, None) => "(..., ...)".into(),
     }
@@ -119,14 +121,15 @@ fn range(bucket: &Bucket) -> String {
 
 /// `count 120, p50 in [4, 8), …`: a histogram knows a percentile no better than its bucket.
 fn write_ranks(out: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
-    let parts = histogram.ranks().map(|(name, bucket)| format!(", {name} in {}", range(bucket)));
+    let parts =
+        histogram.ranks().map(|(name, bucket)| format!(", {name} in {}", range(bucket, histogram.linear)));
     writeln!(out, "count {}{}", histogram.count(), parts.collect::<String>())
 }
 
 fn write_buckets(out: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
     let most = histogram.buckets.iter().map(|bucket| bucket.count).max().unwrap_or(0).max(1);
     for bucket in &histogram.buckets {
-        let range = range(bucket);
+        let range = range(bucket, histogram.linear);
         let bar = "@".repeat((bucket.count as f32 / most as f32 * BAR as f32) as usize);
         writeln!(out, "{range:<16}{:>8} |{bar:<BAR$}|", bucket.count)?;
     }

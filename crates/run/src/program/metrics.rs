@@ -208,7 +208,8 @@ mod tests {
     fn buckets_add_up() {
         let bucket =
             |low, high, count| Bucket { low: Some(Label::Plain(low)), high: Some(Label::Plain(high)), count };
-        let histogram = Histogram { buckets: vec![bucket(2, 4, 5), bucket(4, 8, 1)], percentiles: None };
+        let histogram =
+            Histogram { buckets: vec![bucket(2, 4, 5), bucket(4, 8, 1)], linear: false, percentiles: None };
         let text = written(vec![(None, Shown::Histogram(histogram))], false);
         let lines: Vec<&str> = text.lines().skip(2).collect();
         assert_eq!(

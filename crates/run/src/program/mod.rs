@@ -43,6 +43,7 @@ pub mod compile;
 
 pub mod session;
 
+pub mod checks;
 pub mod dry_run;
 pub mod rates;
 

@@ -66,6 +66,23 @@ impl ToolStyle {
     }
 }
 
+/// A failure of a helper of the kernel, with its place in the program.
+#[derive(Clone, Copy, Debug)]
+pub struct HelperError<'a> {
+    /// What happened.
+    pub reason: &'a str,
+    /// The helper's name.
+    pub helper: &'a str,
+    /// What it returned.
+    pub result: i32,
+    /// Name of the program's text.
+    pub file: &'a str,
+    /// Line in it, from 1.
+    pub line: u32,
+    /// Column in the line, from 1.
+    pub column: u32,
+}
+
 /// The output of a program.
 pub struct Output<'a> {
     to: io::BufWriter<&'a mut dyn Write>,
@@ -260,6 +277,24 @@ impl<'a> Output<'a> {
             Form::Metrics | Form::Folded => {}
         }
         self.flush()
+    }
+
+    /// A helper of the kernel failed.
+    pub fn helper_error(&mut self, error: &HelperError<'_>) -> io::Result<()> {
+        let text = |text: &str| {
+            let mut bytes = Vec::new();
+            json::put(&mut bytes, &Value::Text(text.as_bytes().to_vec()));
+            bytes
+        };
+        let (reason, helper, file) = (text(error.reason), text(error.helper), text(error.file));
+        self.to.write_all(br#"{"type": "helper_error", "msg": "#)?;
+        self.to.write_all(&reason)?;
+        self.to.write_all(br#", "helper": "#)?;
+        self.to.write_all(&helper)?;
+        write!(self.to, r#", "retcode": {}, "filename": "#, error.result)?;
+        self.to.write_all(&file)?;
+        writeln!(self.to, r#", "line": {}, "col": {}}}"#, error.line, error.column)?;
+        self.written()
     }
 
     /// How many records the ring lost.

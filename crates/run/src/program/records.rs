@@ -13,7 +13,7 @@ use super::decode::{Decoder, Names, slot, unsigned};
 use super::folded::{self, FoldedMap, FrameNames};
 use super::host_names::wall_clock_offset;
 use super::intervals::Intervals;
-use super::output::{Form, Output};
+use super::output::{Form, HelperError, Output};
 use super::packets::Packets;
 use super::printf::formatted;
 use super::shown::{self, MapShown, RawEntry, ShowOptions, Shown};
@@ -26,8 +26,6 @@ pub enum Asked {
     Nothing,
     /// End, with this exit status.
     Exit(i32),
-    /// Take the breakpoint at this address away.
-    Unwatch(u64),
 }
 
 /// Why a record could not be handled.
@@ -57,6 +55,12 @@ pub struct Printer<'a, 'o> {
     pub talk: &'a mut dyn Write,
     /// Packet files of `skboutput`.
     pub packets: Packets,
+    /// Addresses whose watchpoints are to be taken away.
+    pub unwatched: Vec<u64>,
+    /// Errors that the program told of (`errorf`, `assert`).
+    pub errors: u64,
+    /// Whether warnings are left out.
+    pub no_warnings: bool,
 }
 
 impl Printer<'_, '_> {
@@ -152,16 +156,27 @@ impl Printer<'_, '_> {
                     self.say(emitted, "WARNING", format!("cannot write {path}: {error}").as_bytes())?;
                 }
             }
-            EmitKind::Unwatch => return Ok(Asked::Unwatch(number(0))),
+            EmitKind::Unwatch => self.unwatched.push(number(0)),
             EmitKind::HelperError => {
                 let helper = bpf::helpers::by_id(number(0) as u32).map_or("helper", |helper| helper.name);
                 let result = number(1) as i32;
-                let text = self.names.errno(-result);
-                let text = format!("{text}\nAdditional Info - helper: {helper}, retcode: {result}");
-                self.say(emitted, "WARNING", text.as_bytes())?;
+                let reason = self.names.errno(-result);
+                let text = format!("Failed to {helper}: {reason} ({result})");
+                self.helper_error(emitted, &text, &reason, helper, result)?;
             }
             EmitKind::MissingKey(_) => {
-                self.say(emitted, "WARNING", b"Can't delete map element because it does not exist.")?;
+                let reason = "Can't delete map element because it does not exist.";
+                let text = format!("{reason}\nAdditional Info - helper: map_delete_elem, retcode: -2");
+                self.helper_error(emitted, &text, reason, "map_delete_elem", -2)?;
+            }
+            EmitKind::MissingEntry(_) => {
+                let reason = "Can't lookup map element because it does not exist.";
+                let text = format!("{reason}\nAdditional Info - helper: map_lookup_elem, retcode: 0");
+                self.helper_error(emitted, &text, reason, "map_lookup_elem", 0)?;
+            }
+            EmitKind::DividedByZero => {
+                let text = b"Divide or modulo by 0 detected. 1 is being used as the result.";
+                self.say(emitted, "WARNING", text)?;
             }
             EmitKind::AssertFailed => {
                 let mut text = b"assert failed: ".to_vec();
@@ -308,9 +323,37 @@ impl Printer<'_, '_> {
         Ok(())
     }
 
+    /// A failure that `-k` asked for: a warning in text, an object of its own in JSON.
+    fn helper_error(
+        &mut self,
+        emitted: &EmittedRecord,
+        text: &str,
+        reason: &str,
+        helper: &str,
+        result: i32,
+    ) -> io::Result<()> {
+        if self.output.form != Form::Json {
+            return self.say(emitted, "WARNING", text.as_bytes());
+        }
+        let source = &self.compiled.source;
+        let at = source.line_column(emitted.span.start);
+        self.output.helper_error(&HelperError {
+            reason,
+            helper,
+            result,
+            file: source.name(emitted.span.start),
+            line: at.line,
+            column: at.column,
+        })
+    }
+
     fn say(&mut self, emitted: &EmittedRecord, severity: &str, text: &[u8]) -> io::Result<()> {
+        if self.no_warnings && severity == "WARNING" {
+            return Ok(());
+        }
+        self.errors += u64::from(severity == "ERROR");
         self.output.flush()?;
-        let place = self.compiled.place(emitted.span);
+        let place = self.compiled.range(emitted.span);
         write!(
             self.talk,
             "{place}: {severity}: {}\n{}",

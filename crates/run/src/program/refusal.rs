@@ -11,11 +11,24 @@ pub fn explained(compiled: &Compiled, refused: &LoadRefused) -> String {
     let slot = last_slot(&refused.log);
     let span =
         slot.and_then(|slot| program.span_at(slot)).map(|span| Span { start: span.start, end: span.end });
+    if let Some(symbol) = missing_symbol(&refused.log) {
+        return format!(
+            "{}: this kernel does not tell the address of its symbol '{symbol}'\n{}  help: it needs CONFIG_KALLSYMS_ALL for data; grep {symbol} /proc/kallsyms shows whether it is there\n",
+            span.map_or_else(|| program.name.clone(), |span| compiled.place(span)),
+            span.map_or_else(String::new, |span| compiled.quoted(span)),
+        );
+    }
     let words = last_words(&refused.log).unwrap_or_else(|| refused.to_string());
     let place = span.map_or_else(|| program.name.clone(), |span| compiled.place(span));
     let quoted = span.map_or_else(String::new, |span| compiled.quoted(span));
     let at = slot.map_or_else(String::new, |slot| format!(" at instruction {slot} of {}", program.name));
     format!("{place}: the kernel's verifier refuses this program{at}: {words}\n{quoted}")
+}
+
+/// A per-CPU variable that BTF knows and kallsyms does not.
+fn missing_symbol(log: &str) -> Option<&str> {
+    let (_, after) = log.split_once("failed to find the address for kernel symbol '")?;
+    Some(after.split_once('\'')?.0)
 }
 
 /// The instruction that the log speaks of last: a line `17: (79) r1 = …`.
@@ -50,6 +63,8 @@ mod tests {
     fn the_log_names_its_instruction_and_reason() {
         assert_eq!(last_slot(LOG), Some(12));
         assert_eq!(last_words(LOG).as_deref(), Some("R5 !read_ok"));
+        let log = "ldimm64 failed to find the address for kernel symbol 'runqueues'.\n";
+        assert_eq!((missing_symbol(log), missing_symbol(LOG)), (Some("runqueues"), None));
         assert_eq!((last_slot(""), last_words("processed 3 insns")), (None, None));
     }
 }

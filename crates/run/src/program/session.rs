@@ -22,7 +22,7 @@ use lang::schema::{MapId, Schema};
 use lang::types::Type;
 
 use super::compiled::Compiled;
-use super::contents::Maps;
+use super::contents::{Maps, Zeroed};
 use super::folded::{self, FoldedMap};
 use super::host_names::HostNames;
 use super::intervals::Intervals;
@@ -57,6 +57,8 @@ pub struct RunOptions {
     pub cost: bool,
     /// This process ends right after the run: detaching goes on in a child while the user has the prompt back.
     pub detach_behind: bool,
+    /// Warnings of the program (`warnf`) are not printed.
+    pub no_warnings: bool,
     /// Hand maps of stacks over at the end instead of printing them.
     pub keep_stacks: bool,
     /// Print as a tool of the shelf does.
@@ -151,11 +153,13 @@ pub fn run(
     let mut loaded = load(compiled, facts, false)?;
     let mut ring = loaded.ring.take();
     let (kernel_maps, programs, data) = (&loaded.maps, &loaded.programs, loaded.data.as_ref());
+    let zeroed = Zeroed::default();
     let maps = Maps {
         schema: &compiled.schema,
         layout: &compiled.layout,
         kernel: kernel_maps,
         data,
+        zeroed: &zeroed,
         cpus: facts.possible_cpus(),
     };
     let stacks = compiled.layout.stacks.iter().map(|index| &kernel_maps[*index as usize]).collect();
@@ -171,6 +175,9 @@ pub fn run(
         output: Output::new(out, options.form, options.buffering).for_tool(options.tool.clone()),
         talk,
         packets: Packets::default(),
+        unwatched: Vec::new(),
+        errors: 0,
+        no_warnings: options.no_warnings,
     };
 
     let run_moment = |wanted: &dyn Fn(&Moment) -> bool| -> Result<usize, Refused> {
@@ -239,6 +246,9 @@ pub fn run(
         let before = exit_code;
         let had_records = ring.as_ref().is_some_and(|ring| ring.waiting() > 0);
         exit_code = drain(&mut ring, &mut printer, &names)?.or(before);
+        for address in printer.unwatched.drain(..) {
+            attachments.unwatch(address);
+        }
         let asked_in_kernel = data.is_some_and(|data| data.load(compiled.layout.exiting as usize) != 0);
         if exit_code.is_some() || asked_in_kernel || asked_to_stop(stop) || idle {
             break;
@@ -383,7 +393,7 @@ fn drain(
             outcome = Ok(Some(code));
             false
         }
-        Ok(Asked::Nothing | Asked::Unwatch(_)) => true,
+        Ok(Asked::Nothing) => true,
         Err(error) => {
             outcome = Err(error);
             false

@@ -62,6 +62,8 @@ pub enum Shown {
 pub struct Histogram {
     /// In the order of size.
     pub buckets: Vec<Bucket>,
+    /// Of equal width: a bucket of one value is `[1, 2)` and not `[1]`.
+    pub linear: bool,
     /// Of log-linear histograms.
     pub percentiles: Option<Percentiles>,
 }
@@ -338,7 +340,7 @@ fn histogram(value: &MapValue, counts: &[u64], divisor: u64) -> Histogram {
         MapValue::LogLinear { bits } => Some(percentiles(counts, *bits)),
         _ => None,
     };
-    Histogram { buckets: buckets.collect(), percentiles }
+    Histogram { buckets: buckets.collect(), linear: matches!(value, MapValue::Lhist { .. }), percentiles }
 }
 
 /// The lower bound of bucket `index + 1` of `hist`.

@@ -32,6 +32,9 @@ impl Names for Plain {
     fn syscall(&self, number: u32) -> String {
         number.to_string()
     }
+    fn process(&self, pid: u32) -> String {
+        pid.to_string()
+    }
     fn errno(&self, number: i32) -> String {
         number.to_string()
     }

@@ -85,8 +85,11 @@ fn value<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<(Expr, bool)>
         let message = format!("{}() takes an integer, not a {}", call.name, checker.show(&value.ty));
         return checker.misused(call, value.span, message);
     }
-    let signed = value.ty.is_signed() && !is_literal(&value.ty)
-        || super::super::convert::constant(&value).is_some_and(|number| number < 0);
+    // A literal has no sign of its own; what literals were assigned to, has.
+    let signed = match super::super::convert::constant(&value) {
+        Some(number) if is_literal(&value.ty) => number < 0,
+        _ => value.ty.is_signed(),
+    };
     let wide = checker.widen(value);
     let ty = if signed { Type::I64 } else { Type::U64 };
     Some((checker.coerced(wide, &ty), signed))

@@ -64,6 +64,14 @@ pub(super) const ROWS: &[Builtin] = &[
         Check::Value(is_kind),
     ),
     row(
+        &["assert_str"],
+        "void assert_str(EXPRESSION)",
+        "Stops the compilation unless the expression is a string.",
+        Mode::Comptime,
+        (1, 1),
+        Check::Value(assert_str),
+    ),
+    row(
         &["is_ptr"],
         "bool is_ptr(EXPRESSION)",
         "Whether an expression is a pointer.",
@@ -323,6 +331,22 @@ fn is_kind<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     Some(checker.int(u64::from(holds), Type::Bool, call.span))
 }
 
+fn assert_str<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
+    let ty = type_argument(checker, call, 0)?;
+    let characters = |ty: &Type| ty.integer().is_some_and(|integer| integer.bytes == 1);
+    let like_text = match &ty {
+        Type::String(_) => true,
+        Type::Array { element: of, .. } | Type::Pointer { to: of, .. } => characters(of),
+        _ => false,
+    };
+    if !like_text && !checker.body.dead {
+        let message = format!("this has to be a string, and it is a {}", checker.show(&ty));
+        checker.error(Code::StaticAssert, call.span, message);
+        return None;
+    }
+    nothing(checker, call)
+}
+
 fn kfunc_exist<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
     let name = checker.argument_string(call, 0)?;
     let exists = checker.resolver.function_exists(&name);
@@ -361,7 +385,7 @@ fn getopt<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
         checker.error(Code::BadArguments, span, message);
         None
     };
-    let boolean = |value: &str| match value {
+    let boolean = |value: &str| match value.to_ascii_lowercase().as_str() {
         "true" | "1" => Some(true),
         "false" | "0" => Some(false),
         _ => None,

@@ -43,10 +43,10 @@ pub(super) const ROWS: &[Builtin] = &[
     ),
     row(
         &["comm", "__builtin_comm"],
-        "string comm",
-        "Name of the current thread, up to 15 bytes.",
+        "string comm\nprocess_name_t comm(uint32 pid)",
+        "Name of the current thread, up to 15 bytes; or of the process with that number, looked up when it prints.",
         Mode::Inline,
-        (0, 0),
+        (0, 1),
         Check::Value(comm),
     ),
     row(
@@ -222,6 +222,11 @@ fn gid<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
 }
 
 fn comm<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
+    if !call.arguments.is_empty() {
+        let pid = checker.argument_as(call, 0, &Type::U32)?;
+        let name = ExprKind::Intrinsic(Intrinsic::ProcessName, vec![pid]);
+        return Some(checker.make(name, Type::ProcessName, call.span));
+    }
     intrinsic(checker, call, Intrinsic::Comm, Type::String(16))
 }
 

@@ -162,7 +162,8 @@ fn printf<'a>(checker: &mut Checker<'a>, call: &Call<'a>) -> Option<Expr> {
 /// A value that fits its conversion.
 fn convert_argument(checker: &mut Checker<'_>, conversion: Conversion, value: Expr) -> Option<Expr> {
     use Conversion as C;
-    let numeric = value.ty.is_scalar() && !matches!(value.ty, Type::SyscallName | Type::UserName);
+    let numeric =
+        value.ty.is_scalar() && !matches!(value.ty, Type::SyscallName | Type::ProcessName | Type::UserName);
     let fits = match conversion {
         C::Signed
         | C::Unsigned

@@ -126,6 +126,13 @@ impl Expander<'_> {
         if mode == 0 || mode & 4 != 0 && mode != 4 {
             return Err(bad(point, parts[3].span, "the mode is r, w, rw or x"));
         }
+        if function.is_some() {
+            let message = "a watchpoint on a function's argument cannot be set: only one on an address";
+            return Err(Box::new(
+                Diagnostic::error(Code::ProbeUnsupported, place.span, message)
+                    .help("print the argument with a uprobe on the function, then watch that address"),
+            ));
+        }
         let asynchronous = point.probe_type == ProbeType::AsyncWatchpoint;
         let probe_name =
             format!("{}:{}:{}:{}", point.probe_type.provider(), place.text, parts[2].text, parts[3].text);

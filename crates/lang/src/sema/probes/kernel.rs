@@ -57,7 +57,11 @@ impl Expander<'_> {
         for blob in blobs {
             let Some(btf) = self.resolver.blob(blob) else { continue };
             let names: Vec<&str> = if pattern.is_wild() {
-                btf.names(KindSet::FUNCTION).filter(|have| pattern.matches(have)).collect()
+                // BTF also knows functions that are gone after boot, inlined or not for tracing.
+                let module = (blob != 0).then(|| self.resolver.module_name(blob));
+                btf.names(KindSet::FUNCTION)
+                    .filter(|have| pattern.matches(have) && self.can_be_probed(module.as_deref(), have))
+                    .collect()
             } else {
                 vec![name]
             };
@@ -83,6 +87,17 @@ impl Expander<'_> {
             return self.missing(point, finding);
         }
         Ok(out)
+    }
+
+    /// Whether the kernel lists a function among those that can be probed; any, where it lists none.
+    fn can_be_probed(&self, module: Option<&str>, function: &str) -> bool {
+        let known = self.facts.kernel_functions();
+        let listed = |name: &str| known.binary_search_by(|have| have.as_str().cmp(name)).is_ok();
+        match module {
+            _ if known.is_empty() => true,
+            None => listed(function),
+            Some(module) => listed(&format!("{module}:{function}")),
+        }
     }
 
     pub(super) fn bpf_trampoline(
