@@ -168,7 +168,9 @@ impl Expander<'_> {
 
     /// Types that the program names and that nobody else knows: the executable's own.
     fn take_types(&self, path: &str, point: &Point<'_>) {
-        for name in &point.uses.types {
+        // Types that need a length are found where they are used.
+        let own = ["string", "buffer", "inet"];
+        for name in point.uses.types.iter().filter(|name| !own.contains(&name.as_str())) {
             let known = self.resolver.record(name, false).is_some()
                 || self.resolver.record(name, true).is_some()
                 || self.resolver.enumeration(name).is_some()
