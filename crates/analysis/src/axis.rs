@@ -38,6 +38,13 @@ impl Axis {
         (time.saturating_sub(self.start) >> self.shift) as usize
     }
 
+    /// The column that the whole of `from..to` lies in, if one does; `to` is after `from`.
+    #[inline]
+    pub fn only_column(&self, from: u64, to: u64) -> Option<usize> {
+        let (from, last) = (from.checked_sub(self.start)?, (to - 1).wrapping_sub(self.start));
+        ((from ^ last) >> self.shift == 0).then_some((from >> self.shift) as usize)
+    }
+
     pub fn double(&mut self, times: u32) {
         self.shift += times;
     }
@@ -71,14 +78,18 @@ pub(crate) fn spread(axis: &Axis, columns: &mut Vec<u64>, from: u64, to: u64, we
     if to <= from || to <= axis.start {
         return;
     }
+    if let Some(column) = axis.only_column(from, to).and_then(|column| columns.get_mut(column)) {
+        *column += (to - from) * weight;
+        return;
+    }
+    spread_far(axis, columns, from, to, weight);
+}
+
+fn spread_far(axis: &Axis, columns: &mut Vec<u64>, from: u64, to: u64, weight: u64) {
     let from = from.max(axis.start);
     let (first, last) = ((from - axis.start) >> axis.shift, (to - 1 - axis.start) >> axis.shift);
     if columns.len() <= last as usize {
         columns.resize(last as usize + 1, 0);
-    }
-    if first == last {
-        columns[first as usize] += (to - from) * weight;
-        return;
     }
     for column in first..=last {
         let low = from.max(axis.start + (column << axis.shift));

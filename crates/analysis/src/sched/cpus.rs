@@ -118,21 +118,30 @@ impl CpuState {
     fn settle_waiting(&mut self, axis: &Axis, from_window: u64, now: u64) {
         let from = self.waiting_since.max(from_window);
         if self.waiting > 0 && now > from {
-            let (first, last) = (axis.column_at(from), axis.column_at(now - 1));
             let LaneColumns { waiting, most, .. } = &mut self.lane;
-            if most.len() <= last {
-                most.resize(last + 1, 0);
-            }
-            if first == last && from >= axis.start && last < waiting.len() {
-                waiting[last] += (now - from) * u64::from(self.waiting);
-            } else {
-                spread(axis, waiting, from, now, u64::from(self.waiting));
-            }
-            for most in &mut most[first..=last] {
-                *most = (*most).max(self.waiting);
+            let column = axis.only_column(from, now);
+            match column.and_then(|at| Some((waiting.get_mut(at)?, most.get_mut(at)?))) {
+                Some((waiting, most)) => {
+                    *waiting += (now - from) * u64::from(self.waiting);
+                    *most = (*most).max(self.waiting);
+                }
+                None => self.settle_columns(axis, from, now),
             }
         }
         self.waiting_since = now;
+    }
+
+    #[cold]
+    fn settle_columns(&mut self, axis: &Axis, from: u64, now: u64) {
+        spread(axis, &mut self.lane.waiting, from, now, u64::from(self.waiting));
+        let (first, last) = (axis.column_at(from), axis.column_at(now - 1));
+        let most = &mut self.lane.most;
+        if most.len() <= last {
+            most.resize(last + 1, 0);
+        }
+        for most in &mut most[first..=last] {
+            *most = (*most).max(self.waiting);
+        }
     }
 
     /// Remembers a piece of its time.
