@@ -12,7 +12,32 @@ use lang::presence::Presence;
 use run::program::compile::compile;
 use run::program::live_environment::LiveEnvironment;
 use run::program::session;
-use run::tool::{SHELF, find};
+use run::tool::{SHELF, Tool, find};
+
+/// The arguments of a tool in the first example of its header.
+fn first_example(tool: &Tool) -> Vec<String> {
+    let example = &tool.header.examples[0].name;
+    let words = example.strip_prefix(&format!("lotse tool {} ", tool.name)).unwrap_or("");
+    // Quotes hold blanks together.
+    let mut found = vec![String::new()];
+    let mut quoted = false;
+    for c in words.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => found.push(String::new()),
+            c => found.last_mut().unwrap().push(c),
+        }
+    }
+    found.retain(|word| !word.is_empty());
+    found.truncate(tool.header.arguments.len());
+    assert_eq!(
+        found.len(),
+        tool.header.arguments.len(),
+        "the first example of {} has its arguments",
+        tool.name
+    );
+    found
+}
 
 fn everything_selected() -> Selection {
     let cgroup = Some(SelectedCgroup { id: 4711, level: 2 });
@@ -35,7 +60,7 @@ fn every_tool_compiles_for_every_kernel_or_says_what_it_lacks() {
                     selection,
                     ..Options::default()
                 };
-                let outcome = compile(&tool.text, &options, &facts, None);
+                let outcome = compile(&tool.program(&first_example(&tool)), &options, &facts, None);
                 let lacks = outcome.report.contains("error[L0010]");
                 if outcome.compiled.is_none() && !lacks {
                     failures.push_str(&format!("{name} for {kernel}:\n{}\n", outcome.report));
@@ -64,7 +89,7 @@ fn the_kernel_at_hand_takes_every_tool_it_has_the_probes_for() {
         let Some(Ok(tool)) = find(name) else { panic!("the header of {name} is wrong") };
         for selection in [Selection::default(), everything_selected()] {
             let options = Options { environment: &environment, selection, ..Options::default() };
-            let outcome = compile(&tool.text, &options, &facts, None);
+            let outcome = compile(&tool.program(&first_example(&tool)), &options, &facts, None);
             let loaded = match &outcome.compiled {
                 Some(compiled) => {
                     session::load(compiled, &facts, false).map(drop).map_err(|why| why.to_string())

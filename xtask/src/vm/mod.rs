@@ -68,10 +68,12 @@ fn test_binaries() -> Result<Vec<(String, PathBuf)>> {
         ("run", "record_whom"),
         ("run", "record_flight"),
         ("cli", "trace_on_kernels"),
+        ("cli", "tools"),
     ];
     let mut found = Vec::new();
     for (package, test) in TESTS {
-        if !root().join(format!("crates/{package}/tests/{test}.rs")).exists() {
+        let place = root().join(format!("crates/{package}/tests"));
+        if !place.join(format!("{test}.rs")).exists() && !place.join(test).join("main.rs").exists() {
             continue;
         }
         let mut build = command("cargo", &["test", "-q", "-p", package, "--test", test, "--no-run"]);
@@ -87,7 +89,7 @@ fn test_binaries() -> Result<Vec<(String, PathBuf)>> {
             .next_back();
         let path = path.with_context(|| format!("cargo did not name the executable of {test}"))?;
         found.push(((*test).to_owned(), PathBuf::from(path)));
-        if *package == "cli" {
+        if *package == "cli" && !found.iter().any(|(name, _)| name == "lotse") {
             let binary =
                 root().join(format!("target/{}-unknown-linux-gnu/debug/lotse", std::env::consts::ARCH));
             found.push(("lotse".to_owned(), binary));

@@ -15,6 +15,7 @@ use kernel::load::ImageRefused;
 use kernel::stop::{SignalsStop, StopToken};
 use run::program::compile::compile;
 use run::program::output::{Form, ToolStyle};
+use run::program::table::TableSpec;
 use run::program::session::{self, SessionError};
 use run::program::{LiveEnvironment, RunOptions};
 use run::tool;
@@ -88,6 +89,16 @@ fn find(name: &str) -> anyhow::Result<tool::Tool> {
     }
 }
 
+/// The tables of a tool without the columns of maps that its options left out.
+fn tables_of(tool: &tool::Tool, schema: &lang::schema::Schema) -> Vec<TableSpec> {
+    let mut tables = tool.header.tables.clone();
+    for table in &mut tables {
+        table.values.retain(|value| schema.maps.iter().any(|map| map.name == value.map));
+    }
+    tables.retain(|table| !table.values.is_empty());
+    tables
+}
+
 fn run_tool(tool: &tool::Tool, common: &Common, console: &mut Console) -> anyhow::Result<Outcome> {
     let facts = LiveFacts::new();
     let command = common.command.as_deref().map(trace::words_of);
@@ -125,7 +136,7 @@ fn run_tool(tool: &tool::Tool, common: &Common, console: &mut Console) -> anyhow
         selection: selected,
         ..lang::options::Options::default()
     };
-    let outcome = compile(&tool.text, &options, &facts, None);
+    let outcome = compile(&tool.program(&common.arguments), &options, &facts, None);
     io::stderr().write_all(outcome.report.as_bytes())?;
     let Some(compiled) = outcome.compiled else { return Ok(Outcome::Status(2)) };
     common.stacks.check(&compiled.schema)?;
@@ -156,7 +167,7 @@ fn run_tool(tool: &tool::Tool, common: &Common, console: &mut Console) -> anyhow
                 .iter()
                 .map(|column| (column.name.clone(), column.meaning.clone()))
                 .collect(),
-            tables: tool.header.tables.clone(),
+            tables: tables_of(tool, &compiled.schema),
             top: common.top,
         }),
         ..RunOptions::default()

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::load::Folder;
-use crate::shared::{Running, counted, tool};
+use crate::shared::{Running, counted, counted_within, tool, tool_text};
 use crate::{load, needs_tracing};
 
 /// Whether a file has static probes of a provider.
@@ -171,4 +171,69 @@ fn collections_of_java_are_shown() {
     std::fs::write(&program, text).unwrap();
     let answer = tool(&["javagc", "-c", &format!("java -XX:+UseSerialGC {program}")]).done();
     assert_eq!(answer.rows_with(&[("full", Value::from(1))]).len(), 5, "{:?}", answer.rows());
+}
+
+const FUNCTIONS: &str = "
+int work(int n) { usleep(n); return n; }
+int deep(int n) { if (!n) { usleep(20000); return 7; } int r = deep(n - 1); asm volatile(\"\" : : : \"memory\"); return r + 1; }";
+
+#[test]
+fn functions_and_probes_are_counted() {
+    needs_tracing!();
+    let folder = Folder::new();
+    let program = load!(&folder, FUNCTIONS, "TIMES(30) work(1000); work(50000); deep(4);");
+    let answer =
+        tool(&["funccount", &format!("uprobe:{program}:work,uprobe:{program}:de*p"), "-c", &program]).done();
+    let calls = |name: &str| {
+        answer.rows_with(&[("probe", format!("uprobe:{program}:{name}").into())])[0]["calls"].clone()
+    };
+    assert_eq!((calls("work"), calls("deep")), (json!(31), json!(5)));
+    let by =
+        tool(&["funccount", "tracepoint:syscalls:sys_enter_clock_nanosleep", "--by=process", "-c", &program])
+            .done();
+    assert_eq!(
+        (by.rows().len(), &by.rows()[0]["calls"], &by.rows()[0]["comm"]),
+        (1, &json!(32), &json!("load"))
+    );
+}
+
+#[test]
+fn functions_are_timed_also_when_they_call_themselves() {
+    needs_tracing!();
+    let folder = Folder::new();
+    let program = load!(&folder, FUNCTIONS, "TIMES(30) work(1000); work(50000); deep(4);");
+    let answer = tool(&["funclatency", &format!("{program}:work"), "-c", &program]).done();
+    assert_eq!(counted(answer.map("@usecs")), 31);
+    assert!(counted_within(answer.map("@usecs"), 512, i64::MAX) == 31, "{}", answer.map("@usecs"));
+    assert!(counted_within(answer.map("@usecs"), 32768, i64::MAX) >= 1);
+    let answer = tool(&["funcslower", &format!("{program}:deep"), "--min=20000", "-c", &program]).done();
+    let rows = answer.rows();
+    let results: Vec<_> = rows.iter().map(|row| row["result"].clone()).collect();
+    assert_eq!(results, [7, 8, 9, 10, 11]);
+    assert!(rows.windows(2).all(|two| two[0]["us"].as_u64() <= two[1]["us"].as_u64()), "{rows:?}");
+    assert!(rows.iter().all(|row| row["function"] == "deep"));
+    let wrong = tool(&["funclatency", &format!("{program}:there_is_none"), "-c", &program]);
+    assert!(
+        wrong.status == Some(2) && wrong.stderr.contains("there_is_none can be traced"),
+        "{}",
+        wrong.stderr
+    );
+}
+
+#[test]
+fn values_are_counted_and_shown() {
+    needs_tracing!();
+    let folder = Folder::new();
+    let program = load!(&folder, FUNCTIONS, "TIMES(30) work(1000); work(5000); deep(4);");
+    let probe = format!("uprobe:{program}:work");
+    let answer = tool(&["argdist", &probe, "(int32)arg0", "--count", "-c", &program]).done();
+    let count = |value: i64| answer.rows_with(&[("value", value.into())])[0]["count"].clone();
+    assert_eq!((answer.rows().len(), count(1000), count(5000)), (2, json!(30), json!(1)));
+    let answer = tool(&["argdist", &format!("{probe} /arg0 > 1000/"), "arg0", "-c", &program]).done();
+    assert_eq!((counted(answer.map("@values")), counted_within(answer.map("@values"), 4096, 8191)), (1, 1));
+    let answer = tool(&["argsnoop", &format!("uretprobe:{program}:deep"), "retval", "-c", &program]).done();
+    let values: Vec<_> = answer.rows().iter().map(|row| row["value"].clone()).collect();
+    assert_eq!(values, [7, 8, 9, 10, 11]);
+    let (status, _, err) = tool_text(&["argsnoop", "begin"]);
+    assert!(status == Some(2) && err.contains("EXPRESSION"), "{err}");
 }

@@ -130,9 +130,9 @@ fn rows_stand_under_their_heads_and_tables_are_sorted() {
     let expected = "    PID NAME   PATH
       1 short  /a b
 12345678 short /c
-TID NAME CALLS  KILO BEST
-  2 b        2 1.500    -
-  1 a        1     -    -
+TID NAME CALLS  KILO
+  2 b        2 1.500
+  1 a        1     -
 KEY1 KEY2 N
    3 k    4
 one: 1

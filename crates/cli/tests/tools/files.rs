@@ -296,7 +296,8 @@ fn filelife_shows_files_that_come_and_go() {
     assert!(answer.rows().iter().all(right), "{:?}", answer.rows());
 }
 
-fn kernel_without_function_probes() -> bool {
+/// Whether functions of this kernel cannot be traced.
+pub fn kernel_without_function_probes() -> bool {
     use bpf::KernelFacts;
     use bpf::facts::Feature;
     let facts = kernel::facts::LiveFacts::new();

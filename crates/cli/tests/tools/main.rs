@@ -17,3 +17,5 @@ mod network;
 mod processes;
 mod scheduler;
 mod syscalls;
+
+mod on_kernels;

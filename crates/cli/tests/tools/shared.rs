@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,10 @@ use serde_json::Value;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The binary under test.
-pub fn binary() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_lotse"))
+pub fn binary() -> PathBuf {
+    // In a guest of the kernel matrix it lies beside the tests.
+    let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("lotse")));
+    beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_lotse")))
 }
 
 /// What a tool printed.

@@ -29,6 +29,8 @@ fn syscount_counts_calls_and_failures() {
     assert_eq!(row(&answer, &name("getppid"))["errors"], Value::Null);
     let failing = row(&answer, &name("getpriority"));
     assert_eq!((&failing["calls"], &failing["errors"]), (&json!(7), &json!(7)));
+    // Nobody asked for the time.
+    assert!(failing.get("time_ms").is_none(), "{failing}");
     // The call that never returns.
     assert_eq!(row(&answer, &name("exit_group"))["calls"], 1);
 }

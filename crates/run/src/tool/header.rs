@@ -15,6 +15,8 @@ pub struct Header {
     pub family: Family,
     /// Tools of other collections that answer the same question.
     pub peers: Vec<Peer>,
+    /// What its command line begins with, before an interval: `PROBE`, `FUNCTION`; none for most tools.
+    pub arguments: Vec<Described>,
     /// What it prints: columns, fields, maps.
     pub columns: Vec<Described>,
     /// Maps that print as tables.
@@ -116,8 +118,8 @@ impl fmt::Display for HeaderError {
     }
 }
 
-const SECTIONS: [&str; 9] =
-    ["Family", "Peers", "Columns", "Table", "Examples", "Rate", "Cost", "Limits", "See also"];
+const SECTIONS: [&str; 10] =
+    ["Family", "Peers", "Arguments", "Columns", "Table", "Examples", "Rate", "Cost", "Limits", "See also"];
 /// Where peers come from.
 const COLLECTIONS: [&str; 7] =
     ["BCC", "libbpf-tools", "bpftrace", "perf", "perf-tools", "sysstat", "iproute2"];
@@ -163,6 +165,7 @@ pub fn parse(name: &str, text: &str) -> Result<Header, Vec<HeaderError>> {
         text,
         family: Family::Scheduler,
         peers: Vec::new(),
+        arguments: Vec::new(),
         columns: Vec::new(),
         tables: Vec::new(),
         examples: Vec::new(),
@@ -175,6 +178,7 @@ pub fn parse(name: &str, text: &str) -> Result<Header, Vec<HeaderError>> {
         match section.name {
             "Family" => header.family = reader.family(section).unwrap_or(header.family),
             "Peers" => header.peers = reader.peers(section),
+            "Arguments" => header.arguments = reader.arguments(section),
             "Columns" => header.columns = reader.columns(section),
             "Table" => header.tables.extend(reader.table(section)),
             "Examples" => header.examples = reader.examples(section),
@@ -339,6 +343,17 @@ impl Reader<'_> {
             self.wrong(section.line, section.name, "is empty");
         }
         entries
+    }
+
+    fn arguments(&mut self, section: &Section<'_>) -> Vec<Described> {
+        let arguments = self.columns(section);
+        for argument in &arguments {
+            if argument.name.is_empty() || !argument.name.bytes().all(|c| c.is_ascii_uppercase()) {
+                let message = format!("`{}` is not a word of capital letters", argument.name);
+                self.wrong(section.line, section.name, message);
+            }
+        }
+        arguments
     }
 
     fn columns(&mut self, section: &Section<'_>) -> Vec<Described> {

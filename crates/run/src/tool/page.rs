@@ -37,7 +37,13 @@ pub fn help(tool: &Tool) -> String {
         page.push('\n');
         wrap(&mut page, 0, paragraph);
     }
-    let _ = writeln!(page, "\nUsage: lotse tool {} [INTERVAL [COUNT]] [OPTIONS]", tool.name);
+    let arguments: String = header.arguments.iter().map(|argument| format!(" {}", argument.name)).collect();
+    let _ = writeln!(page, "\nUsage: lotse tool {}{arguments} [INTERVAL [COUNT]] [OPTIONS]", tool.name);
+    if !header.arguments.is_empty() {
+        page.push_str("\nArguments:\n");
+        let described = header.arguments.iter().map(|one| (one.name.clone(), one.meaning.clone()));
+        entries(&mut page, described);
+    }
     page.push_str("\nWhat it shows:\n");
     entries(&mut page, header.columns.iter().map(|column| (column.name.clone(), column.meaning.clone())));
     if !tool.options.is_empty() {

@@ -19,6 +19,30 @@ pub struct Tool {
     pub options: Vec<ToolOption>,
 }
 
+impl Tool {
+    /// The program for the arguments of a command line: each `$NAME` of the header's arguments is replaced by what
+    /// was given, as it stands.
+    pub fn program(&self, arguments: &[String]) -> String {
+        let names = self.header.arguments.iter().map(|argument| argument.name.as_str());
+        let pairs: Vec<(&str, &String)> = names.zip(arguments).collect();
+        let mut program = String::with_capacity(self.text.len());
+        let mut rest = self.text.as_str();
+        while let Some(at) = rest.find('$') {
+            let (before, from) = rest.split_at(at);
+            let length = from[1..].bytes().take_while(u8::is_ascii_uppercase).count();
+            let (name, after) = from[1..].split_at(length);
+            program.push_str(before);
+            match pairs.iter().find(|(known, _)| *known == name) {
+                Some((_, value)) => program.push_str(value),
+                None => program.push_str(&from[..1 + length]),
+            }
+            rest = after;
+        }
+        program.push_str(rest);
+        program
+    }
+}
+
 /// The tool of this name, if there is one.
 pub fn find(name: &str) -> Option<Result<Tool, Vec<HeaderError>>> {
     let (name, text) = SHELF.iter().find(|(known, _)| *known == name)?;
@@ -49,6 +73,16 @@ mod tests {
             }
         }
         assert_eq!(wrong, "");
+    }
+
+    #[test]
+    fn arguments_stand_in_the_program_as_they_were_given() {
+        let text = "// t: what is this good for?\n//\n// A test.\n//\n// Family: applications\n// Arguments:\n\
+            //   PROBE   what\n//   VALUE   of it\n// Columns:\n//   n  number\n// Examples:\n//   lotse tool t x y\n\
+            // Rate: none\n// Limits: none\n// See also: none\n$PROBE { $x = $VALUE; $PROBES = $x; }\n";
+        let tool = read("t", text).unwrap();
+        let program = tool.program(&["kprobe:f /$1/".into(), "arg0".into()]);
+        assert!(program.ends_with("\nkprobe:f /$1/ { $x = arg0; $PROBES = $x; }\n"), "{program}");
     }
 
     #[test]

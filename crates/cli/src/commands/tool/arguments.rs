@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use run::tool::Tool;
+use run::tool::header::Described;
 
 use crate::global::Global;
 use crate::selection::{CpuList, cpu_list};
@@ -50,6 +51,9 @@ pub struct Common {
     pub global: Global,
     #[arg(skip)]
     pub named: Vec<(String, Option<String>)>,
+    /// What the tool's header asks for first.
+    #[arg(skip)]
+    pub arguments: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -78,14 +82,22 @@ pub fn parse(tool: &Tool, words: &[String]) -> Result<Parsed, clap::Error> {
     let name = format!("lotse tool {}", tool.name);
     let mut matches = command.try_get_matches_from_mut(std::iter::once(&name).chain(words))?;
     let named = named(tool, &matches);
+    let given = tool.header.arguments.iter().filter_map(|argument| matches.get_one::<String>(&id_of(argument)));
+    let arguments = given.cloned().collect();
     let mut common = Common::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))?;
     common.named = named;
+    common.arguments = arguments;
     Ok(Parsed::Run(Box::new(common)))
 }
 
 fn command(tool: &Tool) -> Command {
     let name = format!("lotse tool {}", tool.name);
-    let mut command = Common::augment_args(Command::new(name.clone()).bin_name(name).disable_help_flag(true));
+    let mut command = Command::new(name.clone()).bin_name(name).disable_help_flag(true);
+    for argument in &tool.header.arguments {
+        let arg = Arg::new(id_of(argument)).value_name(argument.name.clone());
+        command = command.arg(arg.required(true).help(argument.meaning.clone()));
+    }
+    command = Common::augment_args(command);
     for option in &tool.options {
         let arg = Arg::new(format!("getopt {}", option.name)).long(option.name.clone());
         // A flag may be given a value, as getopt takes it, but only behind an equals sign.
@@ -100,6 +112,10 @@ fn command(tool: &Tool) -> Command {
         });
     }
     command
+}
+
+fn id_of(argument: &Described) -> String {
+    format!("argument {}", argument.name)
 }
 
 fn named(tool: &Tool, matches: &ArgMatches) -> Vec<(String, Option<String>)> {
