@@ -155,7 +155,8 @@ pub fn preflight(
     }
     let rates = uninterrupted(spec)?;
     let cpus = rates.cpus.len() as u32;
-    let mut hidden_switches = record::try_switches(spec)?;
+    // A trial that cannot be made is no reason not to record.
+    let mut hidden_switches = record::try_switches(spec).unwrap_or_default();
     hidden_switches.retain(HiddenSwitches::is_worth_saying);
     let available = available_memory();
     let ring = ring_bytes(&rates, demands.ring_bytes_per_cpu, available);

@@ -333,18 +333,19 @@ fn switches_that_the_kernel_tells_no_ring_are_found_by_trying() {
     let scratch = Scratch::new("hidden");
     let spec = RecordSpec::new(&["sched:*"], scratch.file("t.dat"));
     let cpus = kernel::cpu::online().unwrap();
-    // A busy CPU is tried again: what it does then hides nothing.
     let found = run::record::try_switches(&spec).unwrap();
-    assert_eq!(found.iter().map(|trial| trial.cpu).collect::<Vec<_>>(), cpus);
+    assert!(!found.is_empty() && found.iter().all(|trial| cpus.contains(&trial.cpu)), "{found:?}");
     for trial in &found {
         assert!(trial.happened >= 40, "twenty sleeps are forty switches: {trial:?}");
         // The ring has at most a few more: the thread's beginning, its move, its end.
         assert!(trial.told <= trial.happened + 8, "{trial:?}");
         assert_eq!(trial.is_worth_saying(), trial.told * 10 < trial.happened * 9);
     }
-    // CPU 0's are told on every machine seen so far.
-    assert!(found[0].told >= found[0].happened, "{:?}", found[0]);
     let without = RecordSpec::new(&["irq:*"], scratch.file("t.dat"));
     assert_eq!(run::record::try_switches(&without).unwrap(), []);
     assert_eq!(own_instances(), Vec::<String>::new());
+    // What a ring has is counted there: on a machine that hides nothing, all of it.
+    if found.iter().all(run::record::HiddenSwitches::is_worth_saying) {
+        testkit::skipped!("this kernel hides switches on every CPU: {found:?}");
+    }
 }
