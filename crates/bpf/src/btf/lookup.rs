@@ -68,14 +68,15 @@ impl Btf {
             if first_only && !out.is_empty() {
                 return;
             }
-            if kinds.has(self.kind_at(index.position[at])) {
+            if kinds.has(self.kind_of(at)) {
                 out.push(self.inner.first_id + at as u32);
             }
         }
     }
 
-    fn kind_at(&self, position: u32) -> u8 {
-        self.type_bytes().get(position as usize + 7).map_or(0, |byte| byte & 0x1f)
+    fn kind_of(&self, number: usize) -> u8 {
+        let kind = self.position(number).and_then(|at| self.type_bytes().get(at + 7));
+        kind.map_or(0, |byte| byte & 0x1f)
     }
 
     /// The first type of a name and these kinds.
@@ -280,12 +281,9 @@ impl Btf {
 
     /// All names of these kinds, in type order, own types only.
     pub fn names(&self, kinds: KindSet) -> impl Iterator<Item = &str> {
-        let index = self.index();
-        index
-            .position
-            .iter()
-            .zip(&index.name)
-            .filter(move |(position, name)| **name != 0 && kinds.has(self.kind_at(**position)))
+        let names = self.index().name.iter().enumerate();
+        names
+            .filter(move |(number, name)| **name != 0 && kinds.has(self.kind_of(*number)))
             .map(|(_, name)| self.string(*name))
     }
 

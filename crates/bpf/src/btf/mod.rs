@@ -1,7 +1,7 @@
 //! Types of the kernel and its modules, read in place.
 //!
 //! The bytes are mapped or shared and never copied. Opening checks the header only. The first lookup walks
-//! the type section once and keeps two columns, where each type starts and the offset of its name; a lookup
+//! the type section once and keeps the offset of each type's name, and where every eighth type starts; a lookup
 //! by name is then one search in the string section (names are deduplicated, so equal names have equal
 //! offsets) and one scan of integers.
 
@@ -53,7 +53,7 @@ struct Inner {
 
 /// Columns by type id (minus `first_id`).
 struct Index {
-    /// Byte position within the type section.
+    /// Byte position within the type section of every [`STRIDE`]th type; the others are found by walking.
     position: Vec<u32>,
     /// Offset of the name, counted over base and own strings.
     name: Vec<u32>,
@@ -71,6 +71,8 @@ impl std::fmt::Debug for Btf {
 }
 
 const HEADER: usize = 24;
+/// Types from one kept position to the next: memory against a walk over a few headers.
+const STRIDE: usize = 8;
 
 impl Btf {
     /// Types that stand alone: vmlinux, or one's own.
@@ -117,7 +119,7 @@ impl Btf {
 
     /// One more than the highest type id.
     pub fn type_end(&self) -> TypeId {
-        self.inner.first_id + self.index().position.len() as u32
+        self.inner.first_id + self.index().name.len() as u32
     }
 
     /// The lowest type id that is not the base's.
@@ -148,7 +150,7 @@ impl Btf {
             let bytes = self.type_bytes();
             // vmlinux has about 25 bytes a type.
             let mut index = Index {
-                position: Vec::with_capacity(bytes.len() / 22),
+                position: Vec::with_capacity(bytes.len() / (22 * STRIDE) + 1),
                 name: Vec::with_capacity(bytes.len() / 22),
                 enums: Vec::new(),
             };
@@ -159,14 +161,30 @@ impl Btf {
                 let kind = (info >> 24 & 0x1f) as u8;
                 let Some(extra) = types::extra_bytes(kind, info & 0xffff) else { break };
                 if matches!(kind, types::ENUM | types::ENUM64) {
-                    index.enums.push(self.inner.first_id + index.position.len() as u32);
+                    index.enums.push(self.inner.first_id + index.name.len() as u32);
                 }
-                index.position.push(at as u32);
+                if index.name.len().is_multiple_of(STRIDE) {
+                    index.position.push(at as u32);
+                }
                 index.name.push(name);
                 at += 12 + extra;
             }
             index
         })
+    }
+
+    /// Where a type starts in the type section, by its number among this blob's own.
+    fn position(&self, number: usize) -> Option<usize> {
+        if number >= self.index().name.len() {
+            return None;
+        }
+        let mut at = *self.index().position.get(number / STRIDE)? as usize;
+        let bytes = self.type_bytes();
+        for _ in 0..number % STRIDE {
+            let info = u32::from_le_bytes(*bytes.get(at + 4..)?.first_chunk()?);
+            at += 12 + types::extra_bytes((info >> 24 & 0x1f) as u8, info & 0xffff)?;
+        }
+        Some(at)
     }
 
     /// The type with this id; none beyond the end or where bytes are damaged.
@@ -177,7 +195,7 @@ impl Btf {
         if id < self.inner.first_id {
             return self.inner.base.as_ref()?.get(id);
         }
-        let at = *self.index().position.get((id - self.inner.first_id) as usize)? as usize;
+        let at = self.position((id - self.inner.first_id) as usize)?;
         types::read(self, id, &self.type_bytes()[at..])
     }
 }
