@@ -1,5 +1,7 @@
 //! Instructions for one function with its registers assigned, and the functions of a unit put together.
 
+use std::collections::BTreeSet;
+
 use bpf::insn::*;
 
 use super::assign::Assignment;
@@ -27,14 +29,43 @@ struct Generator<'f> {
     machine: Machine,
     part: Part,
     slot: u32,
-    /// Jumps to be resolved: instruction index, its slot, target.
-    jumps: Vec<(usize, u32, BlockId)>,
+    jumps: Vec<PendingJump>,
+    /// Blocks whose condition jumps farther than 16 bits reach.
+    far: &'f BTreeSet<BlockId>,
+    block: BlockId,
     block_slot: Vec<u32>,
     span: Span,
 }
 
+/// A jump to be resolved.
+struct PendingJump {
+    /// Index of the instruction.
+    index: usize,
+    slot: u32,
+    from: BlockId,
+    to: BlockId,
+}
+
 /// Generates one function.
 pub fn generate(function: &Function, assignment: &Assignment, machine: Machine) -> Result<Part, EmitError> {
+    // Long jumps make the code longer, so that others may become long too; each round adds some.
+    let mut far = BTreeSet::new();
+    loop {
+        let (part, more) = attempt(function, assignment, machine, &far)?;
+        if more.is_empty() {
+            return Ok(part);
+        }
+        far.extend(more);
+    }
+}
+
+/// The function with these conditions jumping far, and those that ought to as well.
+fn attempt(
+    function: &Function,
+    assignment: &Assignment,
+    machine: Machine,
+    far: &BTreeSet<BlockId>,
+) -> Result<(Part, Vec<BlockId>), EmitError> {
     let part = Part { frame: assignment.frame, name: function.name.clone(), ..Part::default() };
     let block_slot = vec![0; function.blocks.len()];
     let mut generator = Generator {
@@ -44,6 +75,8 @@ pub fn generate(function: &Function, assignment: &Assignment, machine: Machine) 
         part,
         slot: 0,
         jumps: Vec::new(),
+        far,
+        block: BlockId(0),
         block_slot,
         span: Span::NONE,
     };
@@ -52,6 +85,7 @@ pub fn generate(function: &Function, assignment: &Assignment, machine: Machine) 
         let next = assignment.order.get(at + 1).copied();
         let block = &function.blocks[id.0 as usize];
         generator.block_slot[id.0 as usize] = generator.slot;
+        generator.block = *id;
         for instruction in &block.instructions {
             generator.span = instruction.span;
             generator.op(&instruction.op);
@@ -59,8 +93,8 @@ pub fn generate(function: &Function, assignment: &Assignment, machine: Machine) 
         generator.span = block.span;
         generator.terminator(&block.terminator, next);
     }
-    generator.resolve()?;
-    Ok(generator.part)
+    let more = generator.resolve()?;
+    Ok((generator.part, more))
 }
 
 /// Puts functions one after the other and checks the stack of each chain (callbacks run on top of function 0).
@@ -324,8 +358,13 @@ impl Generator<'_> {
     }
 
     fn jump(&mut self, to: BlockId) {
-        self.jumps.push((self.part.instructions.len(), self.slot, to));
+        self.pending(to);
         self.push(Instruction::Jump { offset: 0 });
+    }
+
+    fn pending(&mut self, to: BlockId) {
+        let index = self.part.instructions.len();
+        self.jumps.push(PendingJump { index, slot: self.slot, from: self.block, to });
     }
 
     fn terminator(&mut self, terminator: &Terminator, next: Option<BlockId>) {
@@ -351,8 +390,14 @@ impl Generator<'_> {
                     _ => (op, then, otherwise),
                 };
                 let (left, right) = (self.reg(left), self.operand(right));
-                self.jumps.push((self.part.instructions.len(), self.slot, then));
-                self.push(Instruction::JumpIf { width, op, left, right, offset: 0 });
+                if self.far.contains(&self.block) {
+                    self.push(Instruction::JumpIf { width, op, left, right, offset: 1 });
+                    self.push(Instruction::Jump { offset: 1 });
+                    self.jump(then);
+                } else {
+                    self.pending(then);
+                    self.push(Instruction::JumpIf { width, op, left, right, offset: 0 });
+                }
                 if next != Some(otherwise) {
                     self.jump(otherwise);
                 }
@@ -360,21 +405,25 @@ impl Generator<'_> {
         }
     }
 
-    fn resolve(&mut self) -> Result<(), EmitError> {
-        for (index, slot, to) in std::mem::take(&mut self.jumps) {
+    /// Fills in the distances. Returns the blocks whose condition would have to jump too far.
+    fn resolve(&mut self) -> Result<Vec<BlockId>, EmitError> {
+        let mut far = Vec::new();
+        for PendingJump { index, slot, from, to } in std::mem::take(&mut self.jumps) {
             let distance = i64::from(self.block_slot[to.0 as usize]) - i64::from(slot) - 1;
-            let short = i16::try_from(distance);
-            let too_far = EmitError::Distance { function: self.part.name.clone(), slots: self.slot };
-            match (&mut self.part.instructions[index], short) {
+            match (&mut self.part.instructions[index], i16::try_from(distance)) {
                 (Instruction::Jump { offset } | Instruction::JumpIf { offset, .. }, Ok(short)) => {
                     *offset = short
                 }
                 (jump @ Instruction::Jump { .. }, Err(_)) if self.machine.v4 => {
                     *jump = Instruction::JumpLong { offset: distance as i32 };
                 }
-                _ => return Err(too_far),
+                (Instruction::JumpIf { .. }, Err(_)) if self.machine.v4 => far.push(from),
+                _ => {
+                    let function = self.part.name.clone();
+                    return Err(EmitError::Distance { function, slots: self.slot });
+                }
             }
         }
-        Ok(())
+        Ok(far)
     }
 }

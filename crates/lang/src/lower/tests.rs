@@ -402,6 +402,41 @@ fn random_programs_do_the_same_however_they_are_compiled() {
 }
 
 #[test]
+fn conditions_jump_over_code_of_any_length() {
+    use super::samples::*;
+    use crate::hir::{BinaryOp, StatementKind, Update};
+    use crate::schema::{MapValue, ProgramKind, Storage};
+
+    let long = |n: u64| {
+        let add = |_| aggregate(0, None, Update::Sum(binary(BinaryOp::Add, nsecs(), int(n))));
+        (0..8000).map(add).collect::<Vec<_>>()
+    };
+    let choice = StatementKind::If {
+        condition: binary(BinaryOp::Eq, argument(0), int(1)),
+        then: long(0),
+        otherwise: long(1),
+    };
+    let sample = || {
+        Sample::new(ProgramKind::Special, vec![statement(choice.clone()), aggregate(1, None, Update::Count)])
+            .map(None, MapValue::Sum { signed: false }, Storage::PerCpuScalar, 1)
+            .map(None, MapValue::Count, Storage::PerCpuScalar, 1)
+    };
+    let mut run = Run::new(sample(), &facts(&[]));
+    run.machine.world.nanoseconds = 7;
+    run.run(&[1]);
+    assert_eq!((run.words(0, 0, 1), run.words(1, 0, 1)), (vec![8000 * 7], vec![1]));
+    run.run(&[0]);
+    assert_eq!((run.words(0, 0, 1), run.words(1, 0, 1)), (vec![8000 * 15], vec![2]));
+    // Without long jumps it is refused, with the length.
+    match compile(&sample().program, &facts(&[Feature::InstructionsV4]), None) {
+        Err(refused) => {
+            assert!(refused.to_string().contains("too long for this kernel's jumps"), "{refused}")
+        }
+        Ok(_) => panic!("it ought to be too long"),
+    }
+}
+
+#[test]
 fn a_number_is_found_among_others() {
     use super::samples::*;
     use crate::hir::{ExprKind, Intrinsic, Update};
