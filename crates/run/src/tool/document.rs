@@ -51,7 +51,9 @@ pub fn tools_page() -> String {
 
 /// The command line in general.
 fn usage(tool: &Tool) -> String {
-    format!("lotse tool {} [INTERVAL [COUNT]] [OPTIONS]", tool.name)
+    let arguments: String =
+        tool.header.arguments.iter().map(|argument| format!(" {}", argument.name)).collect();
+    format!("lotse tool {}{arguments} [INTERVAL [COUNT]] [OPTIONS]", tool.name)
 }
 
 fn of_family(tools: &[Tool], family: Family) -> impl Iterator<Item = &Tool> {
@@ -66,6 +68,13 @@ fn section(page: &mut String, tool: &Tool) {
         wrapped(page, &text(paragraph));
     }
     let _ = writeln!(page, "\n    {}\n", usage(tool));
+    if !header.arguments.is_empty() {
+        page.push_str("| argument | |\n|---|---|\n");
+        for argument in &header.arguments {
+            let _ = writeln!(page, "| `{}` | {} |", argument.name, cell(&argument.meaning));
+        }
+        page.push('\n');
+    }
     page.push_str("| shows | |\n|---|---|\n");
     for column in &header.columns {
         let _ = writeln!(page, "| `{}` | {} |", column.name, cell(&column.meaning));
@@ -180,6 +189,7 @@ pub fn manual(tool: &Tool, version: &str) -> String {
     let described = |list: &[super::header::Described]| {
         list.iter().map(|entry| (entry.name.clone(), entry.meaning.clone())).collect::<Vec<_>>()
     };
+    entries("ARGUMENTS", described(&header.arguments));
     entries("WHAT IT SHOWS", described(&header.columns));
     entries(
         "OPTIONS",
@@ -255,6 +265,28 @@ fn wrapped(page: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn compared(path: &str, text: &str) {
+        let path = format!("{}/../../docs/{path}", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("LOTSE_BLESS").is_some() {
+            std::fs::write(&path, text).unwrap();
+        }
+        let have = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            have == text,
+            "{path} is not what the tools say: `LOTSE_BLESS=1 cargo test -p run --lib document` writes it anew"
+        );
+    }
+
+    #[test]
+    fn the_documentation_is_what_the_tools_say() {
+        compared("tools.md", &tools_page());
+    }
+
+    #[test]
+    fn the_table_of_peers_is_what_the_tools_say() {
+        compared("coming-from/bcc.md", &coming_from_bcc());
+    }
 
     #[test]
     fn every_tool_has_a_manual_page_with_everything() {
