@@ -1,11 +1,13 @@
 //! The shelf: every `tools/*.bt` of the workspace, as a list of names and texts.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::PathBuf;
 use std::{env, fs};
 
 fn main() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools");
+    // Asked for when it runs: a target folder that is copied elsewhere must not build the tools of its origin.
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").expect("cargo tells the folder");
+    let folder = PathBuf::from(manifest).join("../../tools");
     println!("cargo::rerun-if-changed={}", folder.display());
     println!("cargo::rerun-if-changed=build.rs");
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

@@ -116,12 +116,17 @@ fn clock(result: &SchedResult, findings: &mut Vec<Finding>) {
     }
 }
 
+/// What is open for less than this, in nanoseconds, misleads nobody, however short a thread lived.
+const SMALL_REMAINDER_NS: u64 = 100_000;
+
 fn unclosed_budgets(result: &SchedResult, findings: &mut Vec<Finding>) {
     if result.cpus.iter().all(|c| c.switches == 0) {
         // Nothing is accounted for, as another finding says.
         return;
     }
-    let open = result.threads.iter().filter(|t| t.budget.remainder_ns * 100 > t.budget.span_ns);
+    let open = result.threads.iter().filter(|t| {
+        t.budget.remainder_ns > SMALL_REMAINDER_NS && t.budget.remainder_ns * 100 > t.budget.span_ns
+    });
     let (mut count, mut worst) = (0, None);
     for thread in open {
         count += 1;

@@ -392,6 +392,13 @@ impl Trace {
         let Some((file, rest)) = self.words.split_first() else {
             bail!("there is no program: give one with -e 'PROGRAM', or a FILE (- for stdin)");
         };
+        let ours = |word: &&String| word.strip_prefix('-').is_some_and(|rest| rest.starts_with(char::is_alphabetic));
+        if let Some(option) = rest.iter().take_while(|word| *word != "--").find(ours) {
+            bail!(
+                "`{option}` comes after the script, where words are the script's own; put it before: \
+                 lotse trace {option} … {file}"
+            );
+        }
         let mut text = String::new();
         if file == "-" {
             io::stdin().read_to_string(&mut text).context("cannot read the program from stdin")?;
