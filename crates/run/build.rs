@@ -25,6 +25,6 @@ fn main() {
             .expect("a string takes all");
     }
     list.push(']');
-    let to = Path::new(&env::var("OUT_DIR").expect("cargo names it")).join("shelf.rs");
+    let to = PathBuf::from(env::var_os("OUT_DIR").expect("cargo tells the folder")).join("shelf.rs");
     fs::write(&to, list).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
 }

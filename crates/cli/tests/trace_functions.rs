@@ -526,30 +526,51 @@ fn members_of_structs_hold_what_other_tools_say_they_hold() {
         return;
     }
     let read = |path: &str| std::fs::read_to_string(path).unwrap().trim().to_owned();
-    check(&["-e", "begin { print(curtask.nsproxy.uts_ns.name.release); }"], &read("/proc/sys/kernel/osrelease"));
-    check(&["-e", "begin { print(str(curtask.nsproxy.uts_ns.name.nodename)); }"], &read("/proc/sys/kernel/hostname"));
+    check(
+        &["-e", "begin { print(curtask.nsproxy.uts_ns.name.release); }"],
+        &read("/proc/sys/kernel/osrelease"),
+    );
+    check(
+        &["-e", "begin { print(str(curtask.nsproxy.uts_ns.name.nodename)); }"],
+        &read("/proc/sys/kernel/hostname"),
+    );
     let limits = read("/proc/self/limits");
-    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next());
+    let files =
+        limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next());
     check(&["-e", "begin { print(curtask.signal.rlim[7].rlim_cur); }"], files.unwrap());
     // An enumerator as an index, a flexible array by a variable, an embedded list head both ways.
     check(
-        &["-e", "begin { print(curtask.signal.pids[PIDTYPE_TGID].numbers[0].nr == pid(init)); $n = curtask.thread_pid.level; print(curtask.thread_pid.numbers[$n].nr == pid); }"],
+        &[
+            "-e",
+            "begin { print(curtask.signal.pids[PIDTYPE_TGID].numbers[0].nr == pid(init)); $n = curtask.thread_pid.level; print(curtask.thread_pid.numbers[$n].nr == pid); }",
+        ],
         "true\ntrue",
     );
     check(
-        &["-e", "begin { $se = &curtask.se; print(container_of($se, struct task_struct, se).pid == pid(init)); print(container_of(curtask.tasks.next, struct task_struct, tasks).tasks.prev == &curtask.tasks); }"],
+        &[
+            "-e",
+            "begin { $se = &curtask.se; print(container_of($se, struct task_struct, se).pid == pid(init)); print(container_of(curtask.tasks.next, struct task_struct, tasks).tasks.prev == &curtask.tasks); }",
+        ],
         "true\ntrue",
     );
     use std::os::unix::fs::MetadataExt;
     let binary = std::fs::metadata(env!("CARGO_BIN_EXE_lotse")).unwrap();
     check(
-        &["-e", "begin { $f = curtask.mm.exe_file; print((str($f.f_path.dentry.d_name.name), $f.f_inode.i_mode & 0777, $f.f_inode.i_size, $f.f_inode.i_ino)); }"],
+        &[
+            "-e",
+            "begin { $f = curtask.mm.exe_file; print((str($f.f_path.dentry.d_name.name), $f.f_inode.i_mode & 0777, $f.f_inode.i_size, $f.f_inode.i_ino)); }",
+        ],
         &format!("(lotse, {}, {}, {})", binary.mode() & 0o777, binary.len(), binary.ino()),
     );
     // Bit fields, an anonymous struct in an anonymous union, offsets of arrays and of what has no end.
     let declared = "struct a { int x : 3; unsigned y : 5; unsigned z : 24; union { struct { short lo; short hi; }; int both; }; long arr[2][2]; char name[]; };";
     check(
-        &["-e", &format!("{declared} begin {{ $v = (uint64)0xfffe0005123456fd; $p = (struct a *)&$v; print(($p.x, $p.y, $p.z, $p.lo, $p.hi, $p.both)); print((sizeof(struct a), offsetof(struct a, hi), offsetof(struct a, arr), offsetof(struct a, name))); }}")],
+        &[
+            "-e",
+            &format!(
+                "{declared} begin {{ $v = (uint64)0xfffe0005123456fd; $p = (struct a *)&$v; print(($p.x, $p.y, $p.z, $p.lo, $p.hi, $p.both)); print((sizeof(struct a), offsetof(struct a, hi), offsetof(struct a, arr), offsetof(struct a, name))); }}"
+            ),
+        ],
         "(-3, 31, 1193046, 5, -2, -131067)\n(40, 6, 8, 40)",
     );
 }

@@ -50,6 +50,12 @@ impl Intervals {
         let mut now = HashMap::with_capacity(contents.entries.len());
         for (key, values) in contents.entries {
             let before = seen.get(&key);
+            if before == Some(&values) && !keyed && map.value == MapValue::Count {
+                // A count of nothing is an answer too, in each interval as at the end.
+                added.entries.push((key.clone(), difference(&map.value, before, &values)));
+                now.insert(key, values);
+                continue;
+            }
             if before == Some(&values) && !(crowded && keyed) {
                 now.insert(key, values);
                 continue;
