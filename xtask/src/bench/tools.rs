@@ -180,7 +180,7 @@ fn ours(case: &Case) -> Command {
 /// Peers write lines when they have them, as on a terminal.
 fn theirs(peer: &str) -> Command {
     if peer.ends_with("-bpfcc") {
-        let mut command = Command::new("python3");
+        let mut command = Command::new("/usr/bin/python3");
         command.args(["-u", &format!("/usr/sbin/{peer}")]);
         return command;
     }
