@@ -154,6 +154,11 @@ fn tracepoints_are_served_by_raw_arguments_where_these_say_the_same() {
         kind("tracepoint:syscalls:sys_enter_* { @[probe] = count(); }"),
         ProgramKind::TracingRawTracepoint
     );
+    // What happens once in a thread's life is not worth a look at every call.
+    assert_eq!(
+        kind("tracepoint:syscalls:sys_enter_exit,tracepoint:syscalls:sys_enter_exit_group { @ = count(); }"),
+        ProgramKind::Tracepoint
+    );
     // One raw tracepoint for several system calls would run every program for every call.
     assert_eq!(
         kind(
@@ -161,4 +166,16 @@ fn tracepoints_are_served_by_raw_arguments_where_these_say_the_same() {
         ),
         ProgramKind::Tracepoint
     );
+}
+
+#[test]
+fn raw_arguments_that_old_verifiers_refuse_are_read_without_types() {
+    let environment = LiveEnvironment::new(None);
+    for kernel in testkit::saved_facts::names() {
+        let facts = testkit::saved_facts::load(&kernel);
+        let front = front("rawtracepoint:kfree { print(args.ptr); }", &options(&environment), &facts);
+        let Some(hir) = front.hir else { panic!("{}", front.report()) };
+        // `const void *`, of which kernels up to 6.12 say that it is no struct.
+        assert_eq!(hir.schema.programs[0].kind, ProgramKind::RawTracepoint);
+    }
 }

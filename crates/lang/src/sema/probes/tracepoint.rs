@@ -120,6 +120,10 @@ impl Expander<'_> {
         {
             return None;
         }
+        let wild = point.ast.parts.iter().any(|part| Pattern::new(&part.text).is_wild());
+        if category == "syscalls" && ONCE_A_THREAD.contains(&name) && !wild {
+            return None;
+        }
         let btf = self.resolver.blob(0)?;
         let syscall = if category == "syscalls" { Some(self.syscall(name)?) } else { None };
         let raw_name = match &syscall {
@@ -253,21 +257,23 @@ impl Expander<'_> {
     pub(super) fn readable(&self, blob: usize, id: TypeId) -> bool {
         let Some(btf) = self.resolver.blob(blob) else { return false };
         match btf.resolve(id).map(|ty| ty.kind) {
-            Some(Kind::Pointer(to)) => matches!(
-                btf.resolve(to).map(|ty| ty.kind),
-                Some(
-                    Kind::Void
-                        | Kind::Int { .. }
-                        | Kind::Struct { .. }
-                        | Kind::Union { .. }
-                        | Kind::Forward { .. }
-                )
-            ),
+            Some(Kind::Pointer(to)) => match btf.resolve(to).map(|ty| ty.kind) {
+                // Kernels as old as 6.12 know void, and take `const void` for a struct that they do not know.
+                Some(Kind::Void) => btf.get(to).is_some_and(|ty| matches!(ty.kind, Kind::Void)),
+                to => matches!(
+                    to,
+                    Some(Kind::Int { .. } | Kind::Struct { .. } | Kind::Union { .. } | Kind::Forward { .. })
+                ),
+            },
             Some(Kind::Int { .. } | Kind::Enum { .. }) => true,
             _ => false,
         }
     }
 }
+
+/// What a thread calls once at most: a raw program, which runs for every system call, costs more than
+/// a perf event there.
+const ONCE_A_THREAD: &[&str] = &["sys_enter_exit", "sys_enter_exit_group"];
 
 /// Functions (`SYSCALL_DEFINE`) of x86-64 whose system call has another name.
 const FUNCTIONS: &[(&str, &str)] = &[
