@@ -151,7 +151,7 @@ const ON_LOADS: &[(&str, &str)] = &[
     ),
     (
         "direct",
-        "t:block:block_rq_issue /comm == \"dd\" && args->bytes == 4096/ { @[args->bytes, args->nr_sector, args->rwbs] = count(); }",
+        "t:block:block_rq_issue /comm == \"dd\" && args->bytes == 4096/ { @[args->bytes, args->nr_sector] = count(); }",
     ),
     ("direct", "t:block:block_rq_issue /comm == \"dd\"/ { @ = hist(args->bytes); }"),
 ];

@@ -104,7 +104,7 @@ fn small_write_behind_a_large_one(file: &std::path::Path) -> Answer {
     wait_until("the large write has begun", || std::fs::metadata(file).is_ok_and(|file| file.len() > 0));
     small.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let (small_done, large_done) = (small.wait().unwrap(), large.wait().unwrap());
-    let answer = running.stop().done();
+    let answer = running.finish().done();
     std::fs::remove_file(file).unwrap();
     assert!(small_done.success() && large_done.success());
     answer

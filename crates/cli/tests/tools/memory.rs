@@ -113,7 +113,7 @@ fn touch_pages(pages: usize, words: &[&str]) -> (u32, crate::shared::Answer) {
     wait_until("the pages are there", || resident() >= before + pages);
     toucher.kill().unwrap();
     toucher.wait().unwrap();
-    (pid, running.stop())
+    (pid, running.finish())
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn drsnoop_shows_a_process_that_must_free_pages_of_its_own_group() {
     let running = Running::start(&["drsnoop", "-p", &pid.to_string()]);
     go(&mut writer);
     let written = writer.wait().unwrap();
-    let answer = running.stop().done();
+    let answer = running.finish().done();
     let _ = std::fs::remove_file(&file);
     assert!(written.success());
     let rows = answer.rows_with(&[("kind", "memcg".into())]);
