@@ -249,10 +249,11 @@ fn a_replaced_file_is_not_taken_for_the_mapped_one() {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     let running = place.0.join("running");
     let of_program = |maps: &mut ProcessMaps| {
-        maps.remember(pid);
         let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         let line = text.lines().find(|line| line.contains("r-xp") && line.contains("/running"))?.to_owned();
         let (start, offset) = (line.split('-').next()?, line.split(' ').nth(2)?);
+        // Only now: before exec it had other mappings.
+        maps.remember(pid);
         Some(u64::from_str_radix(start, 16).ok()? - u64::from_str_radix(offset, 16).ok()?)
     };
     let base = loop {
