@@ -51,11 +51,21 @@ pub fn cpu_hierarchy() -> Option<PathBuf> {
 }
 
 fn hierarchy(mounts: &str) -> Option<PathBuf> {
-    let fields =
-        || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).filter(|fields| fields.len() > 3);
-    let version1 = fields().find(|f| f[2] == "cgroup" && f[3].split(',').any(|option| option == "cpu"));
-    let version2 = || fields().find(|f| f[2] == "cgroup2");
-    version1.or_else(version2).map(|fields| PathBuf::from(fields[1].replace("\\040", " ")))
+    let is_version_1 = |kind: &str, options: &str| kind == "cgroup" && options.split(',').any(|o| o == "cpu");
+    mounted(mounts, is_version_1).or_else(|| version_2(mounts))
+}
+
+fn version_2(mounts: &str) -> Option<PathBuf> {
+    mounted(mounts, |kind, _| kind == "cgroup2")
+}
+
+/// The first mount point of a file system of the wanted kind and options.
+fn mounted(mounts: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (path, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+        wanted(kind, options).then(|| PathBuf::from(path.replace("\\040", " ")))
+    })
 }
 
 /// The counts of a group, given its path below the hierarchy; `None` where it has no quota
@@ -108,11 +118,7 @@ impl OwnGroup {
         let missing =
             || io::Error::new(io::ErrorKind::NotFound, "version 2 of control groups is not mounted");
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let mount = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find_map(|fields| {
-            (fields.len() > 3 && fields[2] == "cgroup2")
-                .then(|| PathBuf::from(fields[1].replace("\\040", " ")))
-        });
-        let mount = mount.ok_or_else(|| refused(Path::new("/sys/fs/cgroup"), missing()))?;
+        let mount = version_2(&mounts).ok_or_else(|| refused(Path::new("/sys/fs/cgroup"), missing()))?;
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
         let parent = mount.join(own);

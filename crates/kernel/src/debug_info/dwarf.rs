@@ -57,7 +57,11 @@ impl<'a> Units<'a> {
 
     /// The entry that an attribute refers to.
     pub fn reference(&self, unit: usize, die: &Die<'a>, name: DwAt) -> Option<Entry> {
-        match die.attr_value(name)? {
+        self.referred(unit, die.attr_value(name)?)
+    }
+
+    fn referred(&self, unit: usize, value: AttributeValue<Bytes<'a>>) -> Option<Entry> {
+        match value {
             AttributeValue::UnitRef(offset) => Some(Entry { unit, offset }),
             AttributeValue::DebugInfoRef(DebugInfoOffset(at)) => {
                 let unit = self.starts.partition_point(|start| *start <= at).checked_sub(1)?;
@@ -84,16 +88,8 @@ impl<'a> Units<'a> {
 
     /// The type of an entry, also when its declaration has it.
     pub fn type_of(&self, entry: Entry) -> Option<Entry> {
-        let mut entry = entry;
-        for _ in 0..4 {
-            let die = self.die(entry)?;
-            if let Some(found) = self.reference(entry.unit, &die, dw::DW_AT_type) {
-                return Some(found);
-            }
-            let origin = self.reference(entry.unit, &die, dw::DW_AT_abstract_origin);
-            entry = origin.or_else(|| self.reference(entry.unit, &die, dw::DW_AT_specification))?;
-        }
-        None
+        let (unit, value) = self.inherited(entry, dw::DW_AT_type)?;
+        self.referred(unit, value)
     }
 
     pub fn name(&self, entry: Entry) -> Option<String> {

@@ -7,6 +7,7 @@ use gimli::{AttributeValue, Expression, Operation, constants as dw};
 use super::Parameter;
 use super::dwarf::{Die, Entry, Units};
 use super::types::{Types, constant, is_record};
+use crate::elf::{EM_AARCH64, EM_X86_64};
 
 /// Where a value is at a function's entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +23,6 @@ pub enum Place {
 }
 
 const VECTOR: &str = "a floating-point number in a vector register, which the kernel does not show to probes";
-const X86_64: u16 = 62;
-const AARCH64: u16 = 183;
 /// Registers of x86-64 by their number in DWARF.
 const X86_NAMES: [&str; 16] =
     ["ax", "dx", "cx", "bx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
@@ -123,7 +122,7 @@ fn place_of(
         }),
         // Before the first instruction the frame base is just above the return address.
         (Operation::FrameOffset { offset }, None) if of_entry => {
-            let return_address = if machine == X86_64 { 8 } else { 0 };
+            let return_address = if machine == EM_X86_64 { 8 } else { 0 };
             u32::try_from(offset + return_address).ok().map(Place::Stack)
         }
         (Operation::UnsignedConstant { value }, Some(Operation::StackValue)) => {
@@ -142,8 +141,8 @@ fn place_of(
 
 fn register_name(machine: u16, number: u16) -> Option<String> {
     match machine {
-        X86_64 => X86_NAMES.get(usize::from(number)).map(|name| (*name).to_owned()),
-        AARCH64 => (number < 31).then(|| format!("r{number}")),
+        EM_X86_64 => X86_NAMES.get(usize::from(number)).map(|name| (*name).to_owned()),
+        EM_AARCH64 => (number < 31).then(|| format!("r{number}")),
         _ => None,
     }
 }
@@ -225,20 +224,20 @@ struct Convention {
 impl Convention {
     fn new(machine: u16) -> Option<Convention> {
         let stack = match machine {
-            X86_64 => 8,
-            AARCH64 => 0,
+            EM_X86_64 => 8,
+            EM_AARCH64 => 0,
             _ => return None,
         };
         Some(Convention { machine, integers: 0, vectors: 0, stack })
     }
 
     fn registers(&self) -> usize {
-        if self.machine == X86_64 { X86_ARGUMENTS.len() } else { 8 }
+        if self.machine == EM_X86_64 { X86_ARGUMENTS.len() } else { 8 }
     }
 
     /// A result in memory: its address is the first argument, on aarch64 in a register of its own.
     fn hidden_result(&mut self) {
-        self.integers += usize::from(self.machine == X86_64);
+        self.integers += usize::from(self.machine == EM_X86_64);
     }
 
     fn next(&mut self, class: Class) -> Place {
@@ -247,9 +246,7 @@ impl Convention {
             Class::Integer(count) => self.integer(count),
             Class::Vector if self.vectors < 8 => {
                 self.vectors += 1;
-                unreadable(
-                    "a floating-point number in a vector register, which the kernel does not show to probes",
-                )
+                unreadable(VECTOR)
             }
             Class::Vector => {
                 self.stack += 8;
@@ -267,7 +264,7 @@ impl Convention {
                     "a struct passed by value in registers; reg(\"di\") and the like read them one by one",
                 )
             }
-            Class::Memory if self.machine == AARCH64 => {
+            Class::Memory if self.machine == EM_AARCH64 => {
                 self.integer(1);
                 unreadable("a struct passed by value in memory")
             }
@@ -282,7 +279,7 @@ impl Convention {
         let at = self.integers;
         self.integers += usize::from(count);
         match (count, self.machine) {
-            (1, X86_64) => Place::Register(X86_ARGUMENTS[at].to_owned()),
+            (1, EM_X86_64) => Place::Register(X86_ARGUMENTS[at].to_owned()),
             (1, _) => Place::Register(format!("r{at}")),
             _ => Place::Unreadable("a number of 16 bytes in two registers".into()),
         }

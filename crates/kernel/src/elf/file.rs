@@ -57,7 +57,7 @@ pub struct ElfFile {
     pub(super) root: PathBuf,
     content: Content,
     size: u64,
-    pub(super) machine: u16,
+    machine: u16,
     pub(super) segments: Vec<Segment>,
     pub(super) sections: Vec<Section>,
     names: Vec<u8>,
@@ -69,6 +69,10 @@ enum Content {
     Bytes(Vec<u8>),
 }
 
+/// [`ElfFile::machine`] of x86-64.
+pub const EM_X86_64: u16 = 62;
+/// [`ElfFile::machine`] of aarch64.
+pub const EM_AARCH64: u16 = 183;
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 const SECTION_HEADER: usize = 64;

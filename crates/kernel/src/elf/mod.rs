@@ -12,7 +12,7 @@ mod usdt;
 #[cfg(test)]
 mod tests;
 
-pub use file::{ElfFile, NotElf};
+pub use file::{EM_AARCH64, EM_X86_64, ElfFile, NotElf};
 pub use library::{find_libraries, library_cache};
 pub use symbols::{ElfSymbol, FoundSymbol, SymbolKind};
 pub use usdt::StaticProbe;

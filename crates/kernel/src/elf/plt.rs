@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::file::{ElfFile, u32_at, u64_at};
+use super::file::{EM_X86_64, ElfFile, u32_at, u64_at};
 use super::symbols::{FoundSymbol, SymbolKind};
 
-const EM_X86_64: u16 = 62;
 const RELOCATION: usize = 24;
 const R_X86_64_GLOB_DAT: u32 = 6;
 const R_X86_64_JUMP_SLOT: u32 = 7;
@@ -14,7 +13,7 @@ impl ElfFile {
     /// The stubs of `.plt`, `.plt.sec` and `.plt.got`. A stub is known by the slot that it jumps through, and
     /// the slot by its relocation: the order of stubs is the linker's business. x86-64.
     pub fn each_stub(&self, each: &mut dyn FnMut(FoundSymbol<'_>)) {
-        if self.machine != EM_X86_64 {
+        if self.machine() != EM_X86_64 {
             return;
         }
         let names = self.dynamic_names();
