@@ -123,11 +123,17 @@ impl LogLinear {
         self.sub_bits
     }
 
-    /// For drawing, with buckets of at most 1/16 of their lower bound.
-    pub fn to_histogram(&self) -> Histogram {
+    /// For drawing: the same with buckets of at most 1/16 of their lower bound.
+    pub fn drawn(&self) -> LogLinear {
         const DRAWN: u32 = 4;
         let mut drawn = LogLinear::new(DRAWN.min(self.sub_bits));
         drawn.merge(self);
+        drawn
+    }
+
+    /// The same in the result's form.
+    pub fn to_histogram(&self) -> Histogram {
+        let drawn = self.drawn();
         Histogram {
             relative_width: 1.0 / (1u64 << drawn.sub_bits) as f64,
             buckets: drawn

@@ -46,8 +46,6 @@ impl Place {
     }
 }
 
-const DRAWN_BITS: u32 = 4;
-
 /// Distributions of no more than this many durations are put in order as they are.
 const FEW: u64 = 256;
 
@@ -150,9 +148,7 @@ impl Summary {
             }
         }
         if draw && histogram.count > 0 {
-            let mut drawn = LogLinear::new(DRAWN_BITS.min(histogram.sub_bits()));
-            drawn.merge(histogram);
-            self.drawn = Some(Box::new(drawn));
+            self.drawn = Some(Box::new(histogram.drawn()));
         }
     }
 

@@ -88,6 +88,27 @@ pub(crate) struct Totals {
     pub kept_others: u64,
 }
 
+impl Totals {
+    /// So much more time blocked.
+    #[inline]
+    pub fn add_blocked(&mut self, state: TaskState, reason: BlockReason, time: u64) {
+        self.blocked += time;
+        self.blocked_by_state[state_index(state)] += time;
+        self.blocked_by_reason[reason as usize] += time;
+    }
+
+    /// Takes time back that was thought to be blocked, as far as there is any.
+    pub fn take_back_blocked(&mut self, state: TaskState, reason: BlockReason, time: u64) {
+        for sum in [
+            &mut self.blocked,
+            &mut self.blocked_by_state[state_index(state)],
+            &mut self.blocked_by_reason[reason as usize],
+        ] {
+            *sum = sum.saturating_sub(time);
+        }
+    }
+}
+
 impl BlockReason {
     pub(crate) const COUNT: usize = BlockReason::Unknown as usize + 1;
     pub(crate) const ALL: [BlockReason; BlockReason::COUNT] = [

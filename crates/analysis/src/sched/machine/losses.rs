@@ -6,7 +6,7 @@ use super::{Discard, Machine, Output};
 use crate::sched::{
     cpus::Current,
     result::{Losses, WaitCause},
-    threads::{NO_CPU, Phase, Slot, state_index},
+    threads::{NO_CPU, Phase, Slot},
 };
 
 impl<O: Output> Machine<O> {
@@ -93,9 +93,7 @@ impl<O: Output> Machine<O> {
                 self.discard_wait(slot, self.end, Discard::Loss);
             }
             Phase::Blocked => {
-                thread.totals.blocked += known;
-                thread.totals.blocked_by_state[state_index(thread.state)] += known;
-                thread.totals.blocked_by_reason[thread.reason as usize] += known;
+                thread.totals.add_blocked(thread.state, thread.reason, known);
                 self.discard_blocked(slot, Discard::Loss);
             }
             _ => {}

@@ -24,7 +24,7 @@ use super::{
     options::SchedOptions,
     reason::Syscalls,
     result::{BlockReason, ClockQuality, Intervals, Losses, WaitCause, WaitStarts},
-    threads::{CpuSets, Phase, Slot, Thread, Threads, state_index},
+    threads::{CpuSets, Phase, Slot, Thread, Threads},
     wakers::Wakers,
 };
 
@@ -344,9 +344,7 @@ impl<O: Output> Machine<O> {
                     self.wait_intervals.cut_at_end += u64::from(thread.counted);
                 }
                 Phase::Blocked => {
-                    thread.totals.blocked += time;
-                    thread.totals.blocked_by_state[state_index(thread.state)] += time;
-                    thread.totals.blocked_by_reason[thread.reason as usize] += time;
+                    thread.totals.add_blocked(thread.state, thread.reason, time);
                     self.off_intervals.cut_at_end += u64::from(thread.counted);
                 }
                 _ => {}

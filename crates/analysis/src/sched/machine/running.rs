@@ -6,7 +6,7 @@ use super::{Discard, Machine, Output};
 use crate::sched::{
     cpus::Current,
     result::BlockReason,
-    threads::{Phase, Slot, Threads, state_index},
+    threads::{Phase, Slot, Threads},
 };
 
 impl<O: Output> Machine<O> {
@@ -91,11 +91,7 @@ impl<O: Output> Machine<O> {
             // sleep: what that wakeup made us deduce is taken back.
             Phase::Waiting if never && thread.began_waiting_unseen() => {
                 let deduced = thread.since.saturating_sub(start.max(self.window.0));
-                thread.totals.blocked -= deduced.min(thread.totals.blocked);
-                let by_state = &mut thread.totals.blocked_by_state[state_index(TaskState::Unknown)];
-                *by_state -= deduced.min(*by_state);
-                let by_reason = &mut thread.totals.blocked_by_reason[BlockReason::Unknown as usize];
-                *by_reason -= deduced.min(*by_reason);
+                thread.totals.take_back_blocked(TaskState::Unknown, BlockReason::Unknown, deduced);
                 if thread.counted && thread.since >= self.window.0 {
                     self.off_intervals.cut_at_start -= 1;
                 }

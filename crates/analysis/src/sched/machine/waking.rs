@@ -6,7 +6,7 @@ use super::{Discard, LATE_WAKEUP, Machine, Named, Output, Woken};
 use crate::sched::{
     cpus::Current,
     result::{BlockReason, WaitCause},
-    threads::{NO_CPU, Phase, Slot, StartedBy, Thread, Threads, WokenBy, state_index},
+    threads::{NO_CPU, Phase, Slot, StartedBy, Thread, Threads, WokenBy},
 };
 
 impl<O: Output> Machine<O> {
@@ -68,9 +68,7 @@ impl<O: Output> Machine<O> {
                 let start = self.start.unwrap_or(now).max(self.window.0);
                 let thread = &mut self.threads.list[slot as usize];
                 let time = now.saturating_sub(start);
-                thread.totals.blocked += time;
-                thread.totals.blocked_by_state[state_index(TaskState::Unknown)] += time;
-                thread.totals.blocked_by_reason[BlockReason::Unknown as usize] += time;
+                thread.totals.add_blocked(TaskState::Unknown, BlockReason::Unknown, time);
                 if thread.counted && now >= self.window.0 {
                     self.off_intervals.cut_at_start += 1;
                 }
@@ -108,9 +106,7 @@ impl<O: Output> Machine<O> {
         let waker = self.waker(cpu);
         let thread = &mut self.threads.list[slot as usize];
         let time = now.saturating_sub(since.max(self.window.0));
-        thread.totals.blocked += time;
-        thread.totals.blocked_by_state[state_index(thread.state)] += time;
-        thread.totals.blocked_by_reason[thread.reason as usize] += time;
+        thread.totals.add_blocked(thread.state, thread.reason, time);
         if !thread.counted {
             return;
         }
