@@ -87,14 +87,8 @@ pub fn open_path(path: &Path) -> Result<Box<dyn Source>, SourceError> {
         return Ok(Box::new(trace_dat::TraceDat::open_parts(path)?));
     }
     if path.is_dir() {
-        for name in ["trace.dat", "perf.data"] {
-            let inner = path.join(name);
-            if inner.exists() || parts_folder(&inner).is_dir() {
-                return open_path(&inner);
-            }
-        }
-        if is_perf_folder(path) {
-            return open_path(&path.join(PERF_FOLDER_DATA));
+        if let Some(inner) = trace_in(path) {
+            return open_path(&inner);
         }
         let folders = ctf::find(path);
         if !folders.is_empty() {
@@ -119,6 +113,13 @@ pub fn open_path(path: &Path) -> Result<Box<dyn Source>, SourceError> {
     open(Arc::new(FileInput::open(path)?))
 }
 
+/// The trace that a folder holds under one of the names that recorders give.
+fn trace_in(folder: &Path) -> Option<PathBuf> {
+    let named = ["trace.dat", "perf.data"].map(|name| folder.join(name));
+    let found = named.into_iter().find(|inner| inner.exists() || parts_folder(inner).is_dir());
+    found.or_else(|| is_perf_folder(folder).then(|| folder.join(PERF_FOLDER_DATA)))
+}
+
 /// The file in a folder that perf made, with what all its files have in common.
 const PERF_FOLDER_DATA: &str = "data";
 
@@ -131,12 +132,7 @@ fn is_perf_folder(folder: &Path) -> bool {
 
 /// Whether [`open_path`] finds a trace in or below a folder.
 pub fn is_trace_folder(path: &Path) -> bool {
-    let file = |name: &str| path.join(name).is_file();
-    file(PARTS_MANIFEST)
-        || file("trace.dat")
-        || file("perf.data")
-        || is_perf_folder(path)
-        || !ctf::find(path).is_empty()
+    path.join(PARTS_MANIFEST).is_file() || trace_in(path).is_some() || !ctf::find(path).is_empty()
 }
 
 /// What marks the folder of a recording that is not put together.
