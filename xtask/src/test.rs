@@ -25,8 +25,8 @@ pub fn run_all(arguments: &[String]) -> Result<()> {
     run(&mut command("cargo", &["build", "--workspace", "--bins"]))?;
     let mut tests = command("cargo", &["test", "--workspace", "--no-fail-fast"]);
     tests.args(arguments).env("LOTSE_SKIPPED", &skipped);
-    // Tests that trace share the machine with whatever else runs on it. What fails is tried
-    // once more, and said: a test that fails twice is a failure.
+    // Tests that trace share the machine with whatever else runs on it. If one fails, it is said
+    // and all run once more; what fails then is a failure.
     let result = run(&mut tests).or_else(|error| {
         eprintln!(
             "tests failed ({error:#}); once more, since others on this machine may have disturbed them"

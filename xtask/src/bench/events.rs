@@ -5,7 +5,6 @@
 //! time per call above that of the bare call in the same round.
 
 use std::{
-    collections::BTreeSet,
     io::{BufRead, BufReader, Read},
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -58,7 +57,7 @@ pub fn run(table: &mut Table) -> Result<()> {
             };
             let cost = time_calls();
             if let Some(tracer) = tracer {
-                instructions[who] = loaded_instructions(tracer.id())?;
+                instructions[who] = loaded_instructions(tracer.id());
                 finish(tracer)?;
             }
             cost
@@ -167,19 +166,8 @@ fn wait_until_attached(pid: u32) {
 
 /// Instructions of the programs that a process holds, as the verifier leaves them: helpers that it puts in place
 /// count, and so do paths that are not taken; what is executed on an event is fewer.
-fn loaded_instructions(pid: u32) -> Result<u64> {
-    let mut ids = BTreeSet::new();
-    for entry in std::fs::read_dir(format!("/proc/{pid}/fdinfo"))?.flatten() {
-        let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-        ids.extend(text.lines().filter_map(|line| Some(line.strip_prefix("prog_id:")?.trim().to_owned())));
-    }
-    let mut bytes = 0;
-    for id in ids {
-        let output = Command::new("bpftool").args(["--json", "prog", "show", "id", &id]).output()?;
-        let program: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-        bytes += program["bytes_xlated"].as_u64().context("bpftool tells no size of the program")?;
-    }
-    Ok(bytes / 8)
+fn loaded_instructions(pid: u32) -> u64 {
+    measure::programs_of(pid).iter().map(|program| u64::from(program.translated_bytes) / 8).sum()
 }
 
 fn finish(mut child: Child) -> Result<()> {

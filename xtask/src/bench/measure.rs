@@ -5,11 +5,13 @@
 //! of the ratio within a round.
 
 use std::{
+    collections::BTreeSet,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
+use kernel::ebpf::types::{ProgramFacts, loaded_programs};
 use kernel::usage::{Usage, wait_with_usage};
 
 /// One finished run of a command.
@@ -26,6 +28,15 @@ impl Finished {
     pub fn cpu(&self) -> Duration {
         self.usage.user + self.usage.system
     }
+}
+
+/// The programs that a process holds, as the kernel tells of them now: others may load some at the same time.
+pub fn programs_of(pid: u32) -> Vec<ProgramFacts> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
+    let id = |text: String| text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok());
+    let own: BTreeSet<u32> = texts.filter_map(id).collect();
+    loaded_programs().into_iter().map(|(_, facts)| facts).filter(|facts| own.contains(&facts.id)).collect()
 }
 
 /// Runs a command to its end without its output; a failure is an error with stderr's tail.

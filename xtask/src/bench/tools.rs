@@ -5,7 +5,6 @@
 //! tell it (`kernel.bpf_stats_enabled`), over the number of events that the load makes. It leaves out what the probe
 //! itself costs, which is the same for all, and it is not moved by what else the machine does.
 
-use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -14,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use kernel::ebpf::statistics::RunStatistics;
-use kernel::ebpf::types::loaded_programs;
 use kernel::usage::wait_with_usage;
 
 use super::{Table, Unit, lotse, measure};
@@ -40,7 +38,6 @@ enum Load {
 /// A tool and its peers; empty where there is none.
 struct Case {
     tool: &'static str,
-    options: &'static [&'static str],
     libbpf: &'static str,
     bcc: &'static str,
     bpftrace: &'static str,
@@ -54,7 +51,7 @@ const fn case(
     bpftrace: &'static str,
     load: Load,
 ) -> Case {
-    Case { tool, options: &[], libbpf, bcc, bpftrace, load }
+    Case { tool, libbpf, bcc, bpftrace, load }
 }
 
 const CASES: &[Case] = &[
@@ -142,7 +139,7 @@ fn compare(case: &Case, table: &mut Table) -> Result<()> {
         let mut resident = [Vec::new(), Vec::new()];
         let mut spent = [Vec::new(), Vec::new()];
         let first = measure::in_turn::<2>(rounds, |who| {
-            let command = if who == 0 { ours(case) } else { theirs(peer) };
+            let command = if who == 0 { lotse(&["tool", case.tool]) } else { theirs(peer) };
             let finished = once(command, cost.then_some(case.load))?;
             resident[who].push(finished.resident);
             spent[who].extend(finished.nanoseconds);
@@ -169,12 +166,6 @@ fn compare(case: &Case, table: &mut Table) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn ours(case: &Case) -> Command {
-    let mut command = lotse(&["tool", case.tool]);
-    command.args(case.options);
-    command
 }
 
 /// Peers write lines when they have them, as on a terminal.
@@ -226,11 +217,7 @@ fn once(mut command: Command, load: Option<Load>) -> Result<Finished> {
     }
     let mut nanoseconds = None;
     if let Some(load) = load {
-        let own = programs_of(child.id());
-        let spent = || -> u64 {
-            let programs = loaded_programs();
-            programs.iter().filter(|(_, facts)| own.contains(&facts.id)).map(|(_, facts)| facts.run_ns).sum()
-        };
+        let spent = || -> u64 { measure::programs_of(child.id()).iter().map(|program| program.run_ns).sum() };
         let at_first = spent();
         load.run()?;
         let events = load.events().unwrap_or(f64::NAN);
@@ -243,14 +230,6 @@ fn once(mut command: Command, load: Option<Load>) -> Result<Finished> {
         resident: usage.peak_resident as f64 / 1e6,
         nanoseconds,
     })
-}
-
-/// The programs that a process has loaded: others may load some at the same time.
-fn programs_of(pid: u32) -> BTreeSet<u32> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
-    let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
-    let id = |text: String| text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok());
-    texts.filter_map(id).collect()
 }
 
 /// Lines of both outputs, each with the moment it came; the pipes are read to their ends.
